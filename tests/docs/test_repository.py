@@ -53,6 +53,12 @@ def test_files_and_functions_stay_short_and_names_say_something(path: Path) -> N
     assert long == []
 
 
+def test_an_unknown_relation_is_worded_in_one_place() -> None:
+    """`core/errors.py` has the words; Datalog, SQL, calls, requests and change files use them."""
+    places = [path for path in (ROOT / "src").rglob("*.py") if 'f"unknown relation `' in path.read_text()]
+    assert [path.name for path in places] == ["errors.py"]
+
+
 def test_the_oracle_imports_only_core_syntax_and_check() -> None:
     allowed = ("upshot.core", "upshot.syntax", "upshot.check", "upshot.engine.naive")
     for path in (ROOT / "src" / "upshot" / "engine").glob("naive*.py"):

@@ -75,7 +75,7 @@ def test_a_mistake_inside_a_component_names_the_instance() -> None:
     with pytest.raises(ProgramError) as caught:
         check(parse(".comp C<T> {\n  .decl a(x: T)\n  a(X) :- b(X).\n}\n.init one = C<number>\n.init two = C<symbol>"))
     assert str(caught.value).splitlines()[:7] == [
-        "error[unknown-relation]: relation `b` is not declared",
+        "error[unknown-relation]: unknown relation `b`",
         " --> <text>:3:11",
         "  |",
         "3 |   a(X) :- b(X).",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from upshot.core.diagnostic import Diagnostic, Severity, did_you_mean
-from upshot.core.errors import ProgramError
+from upshot.core.errors import ProgramError, unknown_relation
 from upshot.core.span import Span
 
 Notes = tuple[tuple[Span | None, str], ...]
@@ -53,6 +53,12 @@ class Findings:
         self._comparisons += len(known)
         self._suggestions[name] = did_you_mean(name, known)
         return self._suggestions[name] or otherwise
+
+    def unknown_relation(self, name: str, span: Span | None, known: Collection[str]) -> None:
+        """Report a name that no relation has."""
+        help = self.suggest(name, known, f"declare it: `.decl {name}(…)`")
+        error = unknown_relation(name, (), otherwise=help)
+        self.error(error.code, error.message, span, label="unknown", help=error.help)
 
     def raise_errors(self) -> None:
         if self.errors:

@@ -16,6 +16,7 @@ from upshot.check.findings import Findings
 from upshot.check.names.relations import Relations
 from upshot.check.names.variables import fold, occurrences, terms_of
 from upshot.check.program import Clause, Literal
+from upshot.core.errors import unknown_relation
 from upshot.core.schema import Lattice, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
@@ -139,7 +140,8 @@ def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[
     schema = known.schemas.get(worse.relation)
     if schema is None or worse.relation in known.vague:
         if schema is None:
-            _refuse(item, f"relation `{worse.relation}` is not declared", findings, help="declare it")
+            error = unknown_relation(worse.relation, (), otherwise="declare it")
+            _refuse(item, error.message, findings, help=error.help)
         return None
     if worse.relation != better.relation or not len(worse.args) == len(better.args) == schema.arity:
         _refuse(item, f"both rows must be of `{worse.relation}`, with {schema.arity} columns", findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from upshot.check.findings import Findings
@@ -29,7 +29,7 @@ def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Sche
     for directive in directives:
         schema = schemas.get(directive.relation)
         if schema is None:
-            unknown_relation(directive.relation, directive.span, schemas, findings)
+            findings.unknown_relation(directive.relation, directive.span, schemas)
         elif schema.role is Role.CONSTRAINT and directive.kind == "input":
             findings.error(
                 "input-of-constraint",
@@ -38,16 +38,6 @@ def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Sche
                 label="contains only derived rows",
                 help="remove the directive",
             )
-
-
-def unknown_relation(name: str, span: Span | None, known: Collection[str], findings: Findings) -> None:
-    findings.error(
-        "unknown-relation",
-        f"relation `{name}` is not declared",
-        span,
-        label="unknown",
-        help=findings.suggest(name, known, f"declare it: `.decl {name}(…)`"),
-    )
 
 
 def view_options(
@@ -60,7 +50,7 @@ def view_options(
         name = directive.relation
         schema = schemas.get(name)
         if schema is None:
-            unknown_relation(name, directive.span, schemas, findings)
+            findings.unknown_relation(name, directive.span, schemas)
         elif schema.role is Role.BASE:
             findings.error(
                 "view-of-base-relation",

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from upshot.check.findings import Findings
 from upshot.check.names.relations import Relations
 from upshot.check.names.variables import fold, fresh_name, occurrences, walk
-from upshot.check.options import unknown_relation
 from upshot.check.types.nullability import OPPOSITE
 from upshot.core.schema import Schema
 from upshot.core.span import Span
@@ -170,7 +169,7 @@ class _Maker:
         self._known_columns(form.columns, self._schema, form.span)
         other = self._known.schemas.get(form.relation)
         if other is None:
-            unknown_relation(form.relation, form.span, self._known.schemas, self._findings)
+            self._findings.unknown_relation(form.relation, form.span, self._known.schemas)
             return None
         self._known_columns(form.referred, other, form.span)
         if len(form.columns) != len(form.referred):

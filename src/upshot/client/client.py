@@ -36,7 +36,7 @@ from upshot.client.requests import Requests, in_doubt, segment
 from upshot.client.stream import SILENCE
 from upshot.client.transport import Transport
 from upshot.client.trouble import unexpected
-from upshot.core.errors import ConstraintError, DataError, Error, UsageError
+from upshot.core.errors import ConstraintError, DataError, Error, UsageError, unknown_relation
 from upshot.core.json_values import JsonMisfit
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
@@ -451,7 +451,7 @@ class Client:
         relations = self.program().relations
         if view not in relations:
             hint = "`client.program().relations` lists what this token may read"
-            raise UsageError(f"unknown relation `{view}`, or this token may not read it", code="not-found", help=hint)
+            raise unknown_relation(view, relations, otherwise=hint, code="not-found")
         return relations[view]
 
     def _understood(self, read: Callable[[Mapping[str, Schema]], T]) -> T:

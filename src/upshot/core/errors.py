@@ -14,10 +14,10 @@ Error                  every error Upshot raises on purpose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from upshot.core.diagnostic import Diagnostic, render_all
+from upshot.core.diagnostic import Diagnostic, did_you_mean, render_all
 from upshot.core.span import Span
 
 
@@ -116,6 +116,24 @@ class LimitError(EngineError):
 
 class VerifyError(Error):
     pass
+
+
+def unknown_relation(
+    name: str, known: Iterable[str], *, otherwise: str | None = None, code: str = "unknown-relation"
+) -> UsageError:
+    """The error for a name that no relation has, in Datalog, SQL, calls, requests and files alike. Its help is the
+    closest known name, or else `otherwise`. An empty name is not shown.
+
+    >>> print(unknown_relation("edeg", ["edge", "path"]))
+    error[unknown-relation]: unknown relation `edeg`
+      = help: did you mean `edge`?
+    """
+    names = sorted(known)
+    if otherwise is None:
+        listed = ", ".join(f"`{each}`" for each in names[:10]) + (", …" if len(names) > 10 else "")
+        otherwise = f"the relations are {listed}" if names else "define a program first"
+    message = f"unknown relation `{name}`" if name else "unknown relation"
+    return UsageError(message, code=code, help=did_you_mean(name, names) or otherwise)
 
 
 def system_reason(error: OSError) -> str:

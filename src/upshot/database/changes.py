@@ -8,8 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import UsageError
+from upshot.core.errors import UsageError, unknown_relation
 from upshot.core.rows import Rows
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class ChangeSet:
             return found if why is None else replace(found, why=partial(why, name))
         schema = self._schemas.get(name)
         if schema is None:
-            raise unknown_relation(name, self._schemas)
+            raise unknown_relation(str(name), self._schemas)
         return Changes(Rows.of(schema, []), Rows.of(schema, []))
 
     def __contains__(self, name: object) -> bool:
@@ -137,14 +136,6 @@ class Definition(Commit):
     kept: tuple[str, ...] = ()
     recomputed: tuple[str, ...] = ()
     followed: tuple[str, ...] = ()
-
-
-def unknown_relation(name: object, known: Mapping[str, Schema]) -> UsageError:
-    """The error for a name nobody declared."""
-    names, name = sorted(known), str(name)
-    listed = ", ".join(f"`{each}`" for each in names[:10]) + (", …" if len(names) > 10 else "")
-    hint = did_you_mean(name, names) or (f"the relations are {listed}" if names else "define a program first")
-    return UsageError(f"unknown relation `{name}`", code="unknown-relation", help=hint)
 
 
 def undecided_relation(name: str) -> UsageError:

@@ -8,13 +8,12 @@ from typing import Any
 
 from upshot.check.program import Clause
 from upshot.check.types.constants import fit
-from upshot.core.errors import UsageError, counted
+from upshot.core.errors import UsageError, counted, unknown_relation
 from upshot.core.fact_text import fact
 from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import is_amount
 from upshot.core.types import Type
-from upshot.database.changes import unknown_relation
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
 from upshot.database.state import State

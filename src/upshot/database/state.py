@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.active.caller import at_once
-from upshot.core.errors import DataError, UsageError
+from upshot.core.errors import DataError, UsageError, unknown_relation
 from upshot.core.schema import Role
 from upshot.database import explain
-from upshot.database.changes import undecided_relation, unknown_relation
+from upshot.database.changes import undecided_relation
 from upshot.database.durable.records import Records, in_memory
 from upshot.database.live.live_queries import LiveQueries
 from upshot.database.rules.actions import Actions

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from upshot.core.errors import DataError, UsageError
+from upshot.core.errors import DataError, UsageError, unknown_relation
 from upshot.core.schema import Role, Schema
-from upshot.database.changes import Definition, unknown_relation
+from upshot.database.changes import Definition
 from upshot.database.database import Database
 from upshot.database.durable.records import Records, in_memory
 from upshot.database.program.compile import Compiled, compile_text, nothing

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from upshot.core.diagnostic import did_you_mean
 from upshot.sql.trouble import Statement
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,8 +47,7 @@ def relation_name(statement: Statement, table: exp.Table, known: Iterable[str]) 
     names = list(known)
     found = chosen(identifier, names)
     if not found:
-        hint = did_you_mean(identifier.name, names) or "create it first"
-        statement.refuse("unknown-relation", f"unknown table or view `{identifier.name}`", identifier, help=hint)
+        statement.unknown_relation(identifier, names, "create it first")
     if len(found) > 1:
         listed = ", ".join(f'`"{name}"`' for name in found)
         statement.refuse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
@@ -11,7 +11,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import Error
+from upshot.core.errors import Error, unknown_relation
 from upshot.core.span import Source, Span
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,11 @@ class Statement:
         self, slug: str, message: str, node: exp.Expression | None = None, *, help: str, label: str = ""
     ) -> NoReturn:
         raise Refused(Diagnostic(slug, message, self.place(node), label, help))
+
+    def unknown_relation(self, identifier: exp.Expression, known: Iterable[str], otherwise: str) -> NoReturn:
+        """Refuse a name that no table or view has."""
+        error = unknown_relation(identifier.name, known, otherwise=otherwise)
+        self.refuse(error.code, error.message, identifier, help=error.help)
 
     def unsupported(self, what: str, node: exp.Expression | None = None, *, help: str) -> NoReturn:
         """Refuses a part of SQL that has no counterpart here."""

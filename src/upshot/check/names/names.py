@@ -88,16 +88,16 @@ class NameCheck:
                 help="define a view with the condition, and deny that view",
             )
             return
-        is_rule = name in self.rules
-        self.findings.error(
-            "unknown-relation",
-            f"`{name}` is an active rule, not a relation" if is_rule else f"relation `{name}` is not declared",
-            span,
-            label="has no rows" if is_rule else "unknown",
-            help="read the relations of its condition, or let it insert into a relation"
-            if is_rule
-            else self.findings.suggest(name, self.schemas, f"declare it: `.decl {name}(…)`"),
-        )
+        if name in self.rules:
+            self.findings.error(
+                "unknown-relation",
+                f"`{name}` is an active rule, not a relation",
+                span,
+                label="has no rows",
+                help="read the relations of its condition, or let it insert into a relation",
+            )
+            return
+        self.findings.unknown_relation(name, span, self.schemas)
 
     def _walk(self, stack: list[tuple[Formula | Term, str, int]]) -> bool:
         while stack:

@@ -11,7 +11,7 @@ from typing import Any
 
 from upshot.cli.input.files import at_line, decode_line, open_bytes, shown_name
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import DataError
+from upshot.core.errors import DataError, unknown_relation
 from upshot.core.json_values import JsonMisfit, from_json, repeated_key
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
@@ -142,8 +142,8 @@ def _known(name: str, schemas: Mapping[str, Schema]) -> Schema:
         return schemas[name]
     base = [schema.name for schema in schemas.values() if schema.role is Role.BASE]
     listed = ", ".join(f"`{name}`" for name in base) or "none"
-    help = did_you_mean(name, base) or f"base relations: {listed}"
-    raise _Wrong("unknown-relation", f"unknown relation `{name}`", help)
+    error = unknown_relation(name, base, otherwise=f"base relations: {listed}")
+    raise _Wrong(error.code, error.message, error.help)
 
 
 def _rows(rows: Any, word: str, schema: Schema) -> list[tuple[Any, ...]]:

@@ -7,10 +7,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import ProgramError, counted
+from upshot.core.errors import ProgramError, counted, unknown_relation
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.database.changes import unknown_relation
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Constant, Program, Rule
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from upshot.core.diagnostic import did_you_mean
+from upshot.core.errors import unknown_relation
 from upshot.service.wire.errors import Refused, not_found
 
 EVERYTHING = "*"
@@ -61,17 +61,14 @@ class Scopes:
 
     def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> Refused:
         """The answer for a name that is not there, with those near it that may be read."""
-        near = did_you_mean(relation[:_LONGEST_NAME], filter(self.may_read, known))
-        words = f"unknown relation `{relation}`" if len(relation) <= _LONGEST_NAME else "unknown relation"
-        return Refused(status, code, words, help=near or "`GET /program` lists what this token may read")
+        shown = relation if len(relation) <= _LONGEST_NAME else ""
+        hint = "`GET /program` lists what this token may read"
+        error = unknown_relation(shown, filter(self.may_read, known), otherwise=hint, code=code)
+        return Refused(status, error.code, error.message, help=error.help)
 
     def require_subscribe(self) -> None:
         if not self.subscribe:
             raise _forbidden("follow changes")
-
-    def require_admin(self) -> None:
-        if not self.admin:
-            raise _forbidden("do this")
 
 
 ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), subscribe=True, admin=True)

@@ -430,9 +430,7 @@ def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
         return block.scope.star()
     tables = chosen(node.args["table"], block.scope.tables())
     if not tables:
-        block.statement.refuse(
-            "unknown-relation", f"unknown table `{node.args['table'].name}` in FROM", node, help="check the name"
-        )
+        block.statement.unknown_relation(node.args["table"], block.scope.tables(), "name a table of FROM")
     return [column for column in block.scope.columns() if column.table in tables]
 
 

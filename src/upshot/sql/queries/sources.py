@@ -110,8 +110,8 @@ class Scope:
             scope = scope.parent
         table = node.args.get("table")
         if table is not None and not any(matches(table, each) for each in tables):
-            hint = did_you_mean(table.name, tables) or f"FROM has {', '.join(f'`{t}`' for t in tables) or 'no table'}"
-            statement.refuse("unknown-relation", f"unknown table `{table.name}` in FROM", table, help=hint)
+            listed = ", ".join(f"`{each}`" for each in tables)
+            statement.unknown_relation(table, tables, f"FROM has {listed or 'no table'}")
         listed = ", ".join(dict.fromkeys(known))
         hint = did_you_mean(node.name, known) or (f"the columns are {listed}" if known else "FROM is empty")
         statement.refuse("unknown-column", f"unknown column `{node.sql()}`", node, help=hint)
