@@ -134,7 +134,8 @@ def test_files_have_records_as_souffle_prints_them(tmp_path: Path) -> None:
 
 
 def test_a_record_that_a_file_could_not_give_back_is_refused(tmp_path: Path) -> None:
-    from upshot.database.files.souffle_files import file_options, write_rows  # noqa: PLC0415
+    from upshot.database.files.souffle_options import file_options  # noqa: PLC0415
+    from upshot.database.files.souffle_writer import write_rows  # noqa: PLC0415
 
     with upshot.connect() as db:
         db.define(TYPES + '.output p\np([1, "a, b"]).')

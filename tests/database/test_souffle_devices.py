@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import upshot
+from tests.database.souffle_directives import load_inputs, write_outputs
 from upshot.core.errors import DataError, ProgramError
-from upshot.database.files.souffle_files import load_inputs, write_outputs
 
 COLUMNS = "(n: number, u: unsigned, f: float, s: symbol?, b: boolean, d: date, t: timestamp, x: decimal(8,2), p: P)"
 TYPES = ".type P = [x: number, y: symbol]\n"

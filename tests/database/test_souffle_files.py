@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.database.souffle_directives import load_inputs, write_outputs
 from upshot.database.files import souffle_reader
-from upshot.database.files.souffle_files import load_inputs, write_outputs
 
 TYPES = """
 .decl t(n: number, u: unsigned?, f: float, s: symbol, b: boolean, d: date, w: timestamp, m: decimal(6,2), o: symbol?)

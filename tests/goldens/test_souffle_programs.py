@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import upshot
-from upshot.database.files.souffle_files import write_outputs
+from tests.database.souffle_directives import write_outputs
 
 PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
     "components": (

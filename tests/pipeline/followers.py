@@ -9,7 +9,7 @@ from typing import Any
 
 from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
-from upshot.pipeline.batch.positions import Position, read_position, write_position
+from upshot.pipeline.batch.positions import Position, as_json, read_position
 from upshot.pipeline.config.config import SourceConfig
 from upshot.pipeline.sources import SourceBatch, open_source
 from upshot.spark.types import rows_from_spark
@@ -74,7 +74,7 @@ class Follower:
     def look(self) -> Position:
         """Where the source has moved to, as it comes back from the offset of the stream."""
         found = self.source.latest(self.spark, self.position)
-        assert read_position(write_position(found)) == found
+        assert read_position(json.dumps(as_json(found))) == found
         return found
 
     def step(self) -> Step | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from upshot.core.errors import EngineError
-from upshot.pipeline.batch.positions import FilesPosition, write_position
+from upshot.pipeline.batch.positions import FilesPosition, as_json
 from upshot.pipeline.streaming import Stream
 
 
@@ -22,7 +23,7 @@ class Frame:
         if self._losses:
             self._losses -= 1
             raise RuntimeError("Job aborted due to stage failure: ExecutorLostFailure (executor 0 exited)")
-        return [{"source": "edge", "start": None, "end": write_position(FilesPosition(1, "a"))}]
+        return [{"source": "edge", "start": None, "end": json.dumps(as_json(FilesPosition(1, "a")))}]
 
 
 def handled(folder: Path, losses: int) -> list[tuple[int, list[str]]]:

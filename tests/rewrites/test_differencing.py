@@ -16,8 +16,9 @@ from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
-from upshot.rewrite.demand.network import levels, network
+from upshot.rewrite.demand.levels import levels
 from upshot.rewrite.normalize.unfold import unfold
+from upshot.rewrite.shapes import atoms_of
 from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax import parse
 
@@ -120,11 +121,7 @@ def test_a_level_is_the_longest_path_from_the_base_relations() -> None:
     assert levels(normal(LAYERS)) == {"b": 0, "v": 1, "t": 1, "w": 2, "u": 3}
 
 
-def test_a_recursive_view_is_one_node_that_another_algorithm_maintains() -> None:
-    nodes = {node.views: node for node in network(normal(LAYERS))}
-    assert list(nodes) == [("v",), ("t",), ("w",), ("u",)]
-    assert nodes["t",].recursive
-    assert (nodes["t",].influents, nodes["t",].users) == (("b",), ("u",))
+def test_a_recursive_view_is_maintained_by_another_algorithm() -> None:
     names = {rule.name for rule in differenced(normal(LAYERS)).rules if rule.clause.head.relation == "t_plus_potential"}
     assert names == {"P1", "P2"}
 
@@ -264,7 +261,9 @@ def test_nervous_changes_hold_the_strict_ones_and_rows_of_their_states_only() ->
         except Error:
             continue
         found = changes(program, differenced(program, nervous=views), old, new)
-        read = {name for node in network(program) for name in node.influents}
+        layers = {view: layer for layer in program.strata for view in layer}
+        uses = [(atom.relation, clause.head.relation) for clause in program.clauses for _, atom, _ in atoms_of(clause)]
+        read = {name for name, head in uses if name not in layers[head]}
         for view in views:
             plus, minus = new[view] - old[view], old[view] - new[view]
             assert plus <= found.plus[view] <= new[view], case.text()

@@ -19,7 +19,8 @@ from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
-from upshot.database.files.souffle_files import FileOptions, file_options, read_facts
+from upshot.database.files.souffle_options import FileOptions, file_options
+from upshot.database.files.souffle_reader import read_facts
 from upshot.plan.goals import magic_pragma, unstored_views
 from upshot.syntax.ast import Directive, Program
 

@@ -36,7 +36,6 @@ _DATA = frozenset(
 _REQUESTS = frozenset({"nervous-view", "not-reported"})
 """What cannot be followed as the program is."""
 _RETRYABLE = (429, 502, 503, 504)
-_LONGEST_SHOWN = 200
 
 
 def error_of(reply: Reply) -> Error:

@@ -12,7 +12,8 @@ from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError, Error, UsageError
 from upshot.core.schema import Role
 from upshot.database.database import Database
-from upshot.database.files.souffle_files import FileOptions, file_options, read_facts
+from upshot.database.files.souffle_options import FileOptions, file_options
+from upshot.database.files.souffle_reader import read_facts
 from upshot.service.feed.standing import drop_standing
 
 Report = Callable[[list[Diagnostic]], None]

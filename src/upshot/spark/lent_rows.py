@@ -6,9 +6,6 @@ thousand a file that Spark reads is faster by far.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from upshot.spark.location import exact_path, location_of, spark_path
@@ -25,13 +22,11 @@ MOST_IN_PLAN = 5_000
 _workspaces: dict[str, Workspace] = {}
 """Those of this process, by location; their files stay until it ends."""
 
-_scope: ContextVar[list[tuple[Workspace, str]] | None] = ContextVar("scope", default=None)
-
 
 def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> Any:
     """The rows of a table, of types that Parquet and Spark have in common, as a DataFrame of the session.
 
-    The file that it reads stays until the process ends, or the `lending` block that it is made in.
+    The file that it reads stays until the process ends.
     """
     if table.num_rows <= MOST_IN_PLAN or is_connect(session):
         return session.createDataFrame(table)
@@ -40,21 +35,5 @@ def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> An
     if workspace is None:
         workspace = _workspaces[where] = shared_workspace(session, where)
     stored = workspace.put([table], table.schema, "lent")
-    opened = _scope.get()
-    if opened is not None:
-        opened.append((workspace, stored.folder))
     reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     return reader.parquet(*(exact_path(spark_path(file)) for file in stored.files))
-
-
-@contextlib.contextmanager
-def lending() -> Iterator[None]:
-    """Remove at the end the files of all DataFrames that are made of rows inside: they are of no use afterwards."""
-    opened: list[tuple[Workspace, str]] = []
-    before = _scope.set(opened)
-    try:
-        yield
-    finally:
-        _scope.reset(before)
-        for workspace, folder in opened:
-            workspace.drop([folder])

@@ -94,7 +94,6 @@ def _of_all(python: Callable[..., Any], kinds: tuple[Kind, ...], *, fails: bool 
 
 _NUMERIC_KINDS = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 _AS_DOUBLE = FunctionMeaning(float, lambda call: call.columns[0].cast("double"))
-_SQL_FLOAT = _of_all(float, (Kind.FLOAT,), fails=False)
 
 
 def _to_places(name: str, mode: str, words: str) -> BuiltinFunction:

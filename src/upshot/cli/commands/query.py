@@ -15,7 +15,7 @@ from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
-from upshot.database.files.souffle_files import FileOptions
+from upshot.database.files.souffle_options import FileOptions
 from upshot.database.files.souffle_writer import lines
 from upshot.database.queries.query import is_select
 

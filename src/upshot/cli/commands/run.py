@@ -15,8 +15,9 @@ from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
-from upshot.database.files.souffle_files import FileOptions, file_options, refuse_unwritable, write_rows
-from upshot.database.files.souffle_writer import block, size_line
+from upshot.database.files.souffle_options import FileOptions, file_options
+from upshot.database.files.souffle_writer import block, size_line, write_rows
+from upshot.database.files.unwritable_text import refuse_unwritable
 
 _STDOUT = Path("-")
 

@@ -107,24 +107,6 @@ def write_positions(positions: Positions) -> str:
     return json.dumps(offset_of(positions), separators=(",", ":"))
 
 
-def read_positions(text: str) -> dict[str, Position]:
-    """
-    >>> read_positions(write_positions({"edge": WatermarkPosition(2, "17")}))
-    {'edge': WatermarkPosition(count=2, value='17')}
-    """
-    try:
-        content = json.loads(text)
-    except ValueError:
-        raise _unknown(text) from None
-    if not isinstance(content, dict):
-        raise _unknown(text)
-    return positions_of(content)
-
-
-def write_position(position: Position) -> str:
-    return json.dumps(as_json(position), separators=(",", ":"))
-
-
 def read_position(text: str) -> Position:
     try:
         content = json.loads(text)

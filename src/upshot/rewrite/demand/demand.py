@@ -18,7 +18,7 @@ from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
-from upshot.rewrite.demand.network import levels
+from upshot.rewrite.demand.levels import levels
 from upshot.rewrite.demand.sip import is_bound, next_literal
 from upshot.rewrite.normalize.row_variables import row_variables
 from upshot.rewrite.shapes import aggregate_of

@@ -10,7 +10,7 @@ from upshot.check.printing import print_checked
 from upshot.check.program import CheckedProgram
 from upshot.rewrite.changes.change_rules import ABSENT_IN, DERIVED_IN
 from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
-from upshot.rewrite.demand.network import levels
+from upshot.rewrite.demand.levels import levels
 from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed, printed
 from upshot.rewrite.shapes import atoms_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from upshot.core.errors import DataError
-from upshot.core.types import BOOLEAN, NUMBER, Kind, Type
+from upshot.core.types import NUMBER, Kind, Type
 from upshot.sql.expressions.formulas import conjunction, conjuncts
 from upshot.syntax import literals
 from upshot.syntax.ast import Call, Constant, Formula, Term
@@ -64,7 +64,6 @@ def is_nothing(term: Term) -> bool:
 
 
 NULL = plain(Constant(None), None)
-TRUE_VALUE = plain(Constant(True, BOOLEAN), BOOLEAN)
 
 
 def combined(values: Sequence[Value], make: Callable[[Sequence[Term]], Term], type: Type | None) -> Value:

@@ -64,10 +64,6 @@ class Contents:
         """Test whether all rows are in the driver."""
         return self.files is None and self.below is None
 
-    def same_base(self, other: Contents) -> bool:
-        """Test whether the two differ by rows in the driver only."""
-        return self.below is other.below and self.minus is other.minus and self.files is other.files
-
     @property
     def overlay(self) -> int:
         """The number of rows in the driver."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from upshot.database.files.souffle_options import FileOptions, file_options
+from upshot import Database, Transaction
+from upshot.database.files.souffle_options import file_options
 from upshot.database.files.souffle_reader import read_facts
 from upshot.database.files.souffle_writer import block, size_line, write_rows
 from upshot.database.files.unwritable_text import refuse_unwritable
-from upshot.database.transaction import Transaction
-
-if TYPE_CHECKING:
-    from upshot.database.database import Database
 
 
 def load_inputs(database: Database, folder: Path) -> Transaction:
@@ -42,14 +39,3 @@ def write_outputs(database: Database, folder: Path | None, stream: TextIO) -> li
             write_rows(rows, options)
             written.append(options.path)
     return written
-
-
-__all__ = [
-    "FileOptions",
-    "file_options",
-    "load_inputs",
-    "read_facts",
-    "refuse_unwritable",
-    "write_outputs",
-    "write_rows",
-]
