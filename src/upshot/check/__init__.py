@@ -1,4 +1,11 @@
-"""Programs resolved, typed, safe and stratified; all diagnostics at once."""
+"""Programs resolved, typed, safe and stratified; all diagnostics at once.
+
+Comes in: a `Program` as parsed, from Datalog or SQL. Goes out: a `CheckedProgram`, every rule in clause form, or one
+`ProgramError` with all diagnostics. Read `program` (the result), `checking` (the order of the checks), `names`, `types`
+and `clause` (names, types, clause form and safety), `strata`; then what has a check of its own: `constraints` with
+`short_forms`, `lattices`, `equivalences`, `disjunctions`, `functors`, `active`, `options`. `findings` collects the
+diagnostics; `printing` turns a checked program into text again.
+"""
 
 from __future__ import annotations
 

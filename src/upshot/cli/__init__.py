@@ -1,4 +1,9 @@
-"""`upshot` on the command line: arguments in, exit code out."""
+"""The command line: arguments in; output and an exit code out.
+
+Read `app` (all commands and their arguments; `asking` and `serving` have those of larger ones), `commands` (one module
+per command), `session` (a database made from files), `engines` (the engine of a command). `input` reads change files
+and requests, `output` prints, `repl` is the interactive session, `demo` the demonstrations.
+"""
 
 from upshot.cli.app import main
 

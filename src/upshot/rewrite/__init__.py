@@ -1,4 +1,9 @@
-"""Checked program in, checked program out: the normal form, magic sets, the rules of view updating."""
+"""Checked program in, checked program out: the normal form, magic sets, the rules of view updating.
+
+Read `shapes` (what clauses are made of), `normalize` (the normal form that all strategies take), `demand` (magic sets,
+linear recursion, views without stored rows), `changes` (rules for a change of rules), `view_updates`. Each result
+passes `check` again; `stratified` puts its views in order and `listing` prints generated rules.
+"""
 
 from __future__ import annotations
 

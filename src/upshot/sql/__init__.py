@@ -1,4 +1,4 @@
-"""SQL to the same tree as Datalog text: see `program.py` for definitions and `query.py` for questions.
+"""SQL to the same tree as Datalog text: read `program.py` for definitions and `queries/query.py` for queries.
 
 Nothing here is imported before SQL is met: sqlglot takes longer to load than a small program takes to run.
 

@@ -1,4 +1,10 @@
-"""The sinks of views: Delta tables at paths and in catalogs, Parquet directories, the console."""
+"""The sinks of views: Delta tables at paths and in catalogs, Parquet directories, the console.
+
+Comes in: the changes and rows of a version of the store. Goes out: tables and change logs that record their version.
+Read `sink` (the protocol), `catch_up` with `standing` (bringing a sink to the newest version), `tables` (rows on their
+way out), then a kind: `parquet` with `folders`; `delta` with `delta_native`, `delta_spark` and `delta_files`;
+`catalog`; `console`.
+"""
 
 from __future__ import annotations
 
