@@ -129,6 +129,11 @@ def test_what_runs_nothing_needs_no_engine(upshot: Run, closure: Path, monkeypat
     assert upshot("rewrite", closure, "--strategy", "maintenance", "--engine", "spark").code == 0
 
 
+@pytest.mark.parametrize("command", ["check", "rewrite", "init", "warm", "backup", "accept-loss", "follow", "bench"])
+def test_the_help_of_a_command_without_an_engine_says_so(upshot: Run, command: str) -> None:
+    assert "Has no effect: this command runs no engine." in " ".join(upshot(command, "--help").out.split())
+
+
 @pytest.mark.parametrize("engine", ["local", "auto"])
 def test_the_engine_can_be_named(upshot: Run, closure: Path, engine: str) -> None:
     assert upshot("check", closure, "--engine", engine).code == 0

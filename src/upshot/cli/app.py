@@ -19,6 +19,7 @@ from upshot.cli.options import (
     EngineOption,
     FactDir,
     FormatOption,
+    IgnoredEngine,
     ProgramFile,
     ViewName,
 )
@@ -101,7 +102,7 @@ def demo(
 def check(
     file: ProgramFile,
     actions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Report all errors and warnings of a program."""
@@ -174,7 +175,7 @@ def rewrite(
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="QUERY", help="The query for magic, as in 'closure(1, Y)'.")
     ] = None,
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print the rules that compute the changes of views."""
@@ -316,13 +317,13 @@ def init(
     program: Annotated[
         Path | None, typer.Option("--program", metavar="FILE", help="Define this program in the database.")
     ] = None,
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Create a database directory."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.init import init
+        from upshot.cli.commands.stores import init
 
         return init(terminal, directory, program)
 
@@ -330,7 +331,7 @@ def init(
 
 
 @app.command()
-def warm(engine: EngineOption = EngineName.AUTO, format: FormatOption = Format.TEXT) -> None:
+def warm(engine: IgnoredEngine = EngineName.AUTO, format: FormatOption = Format.TEXT) -> None:
     """Compile the engine now and keep the machine code for later runs."""
 
     def body(terminal: Terminal) -> int:
@@ -346,13 +347,13 @@ def warm(engine: EngineOption = EngineName.AUTO, format: FormatOption = Format.T
 def backup(
     store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty directory.")],
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Copy a database directory as of one commit. The database may be in use."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.backup import backup
+        from upshot.cli.commands.stores import backup
 
         return backup(terminal, store, target)
 
@@ -362,13 +363,13 @@ def backup(
 @app.command("accept-loss")
 def accept_loss(
     store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Continue from the last readable version of a damaged database (error `store-damaged`). Later commits are lost."""
 
     def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.accept_loss import accept_loss
+        from upshot.cli.commands.stores import accept_loss
 
         return accept_loss(terminal, store)
 
@@ -417,7 +418,7 @@ def follow(
     once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False,
     ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False,
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Print a served view, then the changes of each commit. Set UPSHOT_TOKEN if the service needs a token."""
@@ -440,7 +441,7 @@ _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options":
 @app.command(context_settings=_ANYTHING)
 def bench(
     context: typer.Context,
-    engine: EngineOption = EngineName.AUTO,
+    engine: IgnoredEngine = EngineName.AUTO,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Run the benchmarks of a source checkout. Other arguments are passed to them."""

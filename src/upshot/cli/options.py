@@ -35,6 +35,7 @@ ActionFile = Annotated[
     ),
 ]
 EngineOption = Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local, except for demo.")]
+IgnoredEngine = Annotated[EngineName, typer.Option("--engine", help="Has no effect: this command runs no engine.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
 DatabaseFile = Annotated[
     Path,
