@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation"
 PANELS = {"closure of blocks(2000 k, 6000 k)": "blocks", "modules × k: what M is based on": "based_on"}
 SIZES = (1, 10, 100)
 LEFT, TOP, WIDTH, HEIGHT, GAP = 56, 34, 240, 190, 150
-COLOURS = {
+COLORS = {
     "rod": "#d9822b",
     "epf": "#2f80ed",
     "propagation": "#9b51e0",
@@ -93,10 +93,10 @@ def _panel(left: int, title: str, lines: Mapping[str, list[float | None]]) -> li
     for name, line in sorted(lines.items(), key=lambda pair: -(pair[1][-1] or 0)):
         points = [(x(i), y(value)) for i, value in enumerate(line) if value]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>')
         at = max([points[-1][1] + 4, *(end + 13 for end in ends[-1:])])
         ends.append(at)
-        parts.append(f'<text x="{points[-1][0] + 6:.0f}" y="{at:.0f}" style="fill:{COLOURS[name]}">{name}</text>')
+        parts.append(f'<text x="{points[-1][0] + 6:.0f}" y="{at:.0f}" style="fill:{COLORS[name]}">{name}</text>')
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Who may do what, in an organisation of a hundred thousand base facts, and requests to take a right or to give one."""
+"""Who may do what, in an organization of a hundred thousand base facts, and requests to take a right or to give one."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Graph:
         return short if self.form == "integer" else f"{short} {self.form}"
 
     def edges(self) -> Edges:
-        """The edges over small node numbers; a ternary random graph is made by `labelled`."""
+        """The edges over small node numbers; a ternary random graph is made by `labeled`."""
         if self.kind == "grid":
             return graphs.grid(*self.measures)
         if self.kind == "random":
@@ -44,7 +44,7 @@ class Graph:
             return graphs.random_graph(nodes, degree / nodes)
         return graphs.blocks(*self.measures)
 
-    def labelled(self) -> Edges:
+    def labeled(self) -> Edges:
         """Three columns: source, target, label.
 
         In a `blocks` graph every block has one label, so the closure keeps its size. Elsewhere two graphs over the
@@ -54,7 +54,7 @@ class Graph:
             edges = self.edges()
             return np.column_stack([edges, edges[:, 0] // graphs.BLOCK % LABELS])
         if self.kind == "grid":
-            raise ValueError("a grid has no labelled form")
+            raise ValueError("a grid has no labeled form")
         nodes, degree = self.measures
         smaller = round(nodes / LABELS**0.5)
         parts = [graphs.random_graph(smaller, degree / nodes * LABELS**0.5, seed=s) for s in range(1, LABELS + 1)]
@@ -63,7 +63,7 @@ class Graph:
     def columns(self) -> list[Any]:
         """The columns of `edge` as NumPy arrays or lists of text, in the graph's form."""
         if self.form == "ternary":
-            return [np.ascontiguousarray(column) for column in self.labelled().T]
+            return [np.ascontiguousarray(column) for column in self.labeled().T]
         source, target = (np.ascontiguousarray(column) for column in self.edges().T)
         if self.form == "large":
             return [source + LARGE, target + LARGE]
@@ -78,7 +78,7 @@ class Graph:
         if self.kind == "blocks":
             return graphs.blocks_closure_size(self.edges())
         if self.form == "ternary":
-            edges = self.labelled()
+            edges = self.labeled()
             return sum(graphs.closure_size(edges[edges[:, 2] == label, :2]) for label in range(LABELS))
         return graphs.closure_size(self.edges())
 

@@ -17,7 +17,7 @@ def _task(measures: tuple[int, int], scale: Scale, form: str = "integer") -> Tas
 
 def changes_small(runner: Runner, scale: Scale) -> Report:
     """B3: against Pathway in the same run."""
-    report = Report("B3 one-edge changes of a materialised closure (median over the edges; deltas read)", COLUMNS)
+    report = Report("B3 one-edge changes of a materialized closure (median over the edges; deltas read)", COLUMNS)
     size = Graph("blocks", SMALL).closure_size()
     answers = {}
     for form in ("integer", "text", "ternary"):

@@ -19,7 +19,7 @@ with recursive closure(a, b) as (
   select edge.a, closure.b from edge join closure on edge.b = closure.a)
 select count(*) from closure"""
 
-LABELLED_CLOSURE = """
+LABELED_CLOSURE = """
 with recursive closure(a, b, l) as (
   select a, b, l from edge
   union
@@ -46,7 +46,7 @@ def run(task: Task) -> Answer:
         return Answer(missing="no incremental maintenance of recursive queries")
     assert task.graph is not None
     queries = {"closure": CLOSURE, "same_generation": SAME_GENERATION}
-    query = LABELLED_CLOSURE if task.graph.form == "ternary" else queries[task.kind]
+    query = LABELED_CLOSURE if task.graph.form == "ternary" else queries[task.kind]
     _load(Graph("grid", (8,), "integer")).execute(queries[task.kind])  # everything is loaded once before the clock runs
     connection = _load(task.graph)
     before = memory.reset_peak()

@@ -80,7 +80,7 @@ def _load(task: Task) -> Answer:
 
 
 def _loaded(graph: Graph, view: str) -> tuple[Any, Answer]:
-    """The database with its view materialised, and what that took."""
+    """The database with its view materialized, and what that took."""
     db, table = _define(graph, view), _table(graph)
     before = memory.reset_peak()
     began = time.perf_counter()

@@ -86,14 +86,14 @@ def test_the_cause_of_an_event_rule_is_the_event(db: upshot.Database) -> None:
 def test_a_change_that_a_later_rule_undoes_is_still_the_cause(db: upshot.Database) -> None:
     db.define("""
         .rule reorder(I) when low(I), !blocked(I) do insert order(I).
-        .rule fulfil(I) on insert order(I) do delete order(I), insert log(I).
+        .rule fulfill(I) on insert order(I) do delete order(I), insert log(I).
         .rule noted(I) when log(I) do insert blocked(I).
     """)
     tx = sell(db, ("nail", 1))
     assert "order" not in tx.changes
     assert not list(db.query('order("nail")'))
     assert cause(tx, "reorder").inserted == (("stock", ("nail", 1)),)
-    assert cause(tx, "fulfil").inserted == (("order", ("nail",)),)
+    assert cause(tx, "fulfill").inserted == (("order", ("nail",)),)
     assert cause(tx, "noted").inserted == (("log", ("nail",)),)
 
 

@@ -58,7 +58,7 @@ def test_a_wrong_size_fails_the_report(runner: Runner) -> None:
 def test_a_failing_contender_fails_the_report(runner: Runner) -> None:
     report = Report("", ())
     assert report.ask(runner, "duckdb", Task("closure", Graph("grid", (5,), "ternary")), None) is None
-    assert "a grid has no labelled form" in report.wrong[0]
+    assert "a grid has no labeled form" in report.wrong[0]
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_named(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

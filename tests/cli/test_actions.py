@@ -176,7 +176,7 @@ def test_a_missing_file_is_wrong_usage(watch: Run, tmp_path: Path) -> None:
     assert watch("{}", actions=tmp_path).code == 2
 
 
-def test_a_file_may_import_its_neighbours(watch: Run, write: Write) -> None:
+def test_a_file_may_import_its_neighbors(watch: Run, write: Write) -> None:
     write("beside_it.py", "word = 'hello'")
     actions = write("far.py", "import sys\nimport beside_it\ndef tell(rows):\n    sys.stderr.write(beside_it.word)\n")
     assert "hello" in watch('{"insert": {"stock": [["a", 3]]}}', actions=actions).err

@@ -92,7 +92,7 @@ def test_a_bad_line_names_file_line_and_cause(line: str, slug: str, words: str) 
     assert (error.value.span.source.name, error.value.span.line) == ("changes.ndjson", 3)
 
 
-def test_a_misspelt_relation_is_recognised() -> None:
+def test_a_misspelled_relation_is_recognized() -> None:
     with pytest.raises(DataError) as error:
         parsed('{"insert": {"egde": []}}')
     assert error.value.help == "did you mean `edge`?"

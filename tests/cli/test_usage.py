@@ -261,13 +261,13 @@ def written_to_a_terminal(words: list[str], **environment: str) -> str:
     return written.decode()
 
 
-def test_colours_appear_on_a_terminal_unless_nobody_wants_them(write: Write) -> None:
+def test_colors_appear_on_a_terminal_unless_nobody_wants_them(write: Write) -> None:
     file = write("bad.dl", "a(1).")
     assert "\x1b[1;31merror[unknown-relation]\x1b[0m" in written_to_a_terminal(command("check", file))
     assert "\x1b" not in written_to_a_terminal(command("check", file), NO_COLOR="1")
 
 
-def test_no_colours_appear_elsewhere(process: Run, write: Write) -> None:
+def test_no_colors_appear_elsewhere(process: Run, write: Write) -> None:
     assert "\x1b" not in process("check", write("bad.dl", "a(1)."), FORCE_COLOR="").err
 
 

@@ -218,7 +218,7 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.ui.enabled": "false",
         **object_store.session_settings(),
         "spark.ui.showConsoleProgress": "false",
-        # What is lost is noticed in a second or two, not in the two minutes that suit a data centre.
+        # What is lost is noticed in a second or two, not in the two minutes that suit a data center.
         "spark.network.timeout": "20s",
         "spark.network.timeoutInterval": "5s",
         "spark.executor.heartbeatInterval": "2s",

@@ -101,11 +101,11 @@ def test_boxes_never_overlap(loaded: upshot.Database) -> None:
             assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
-def test_every_class_of_the_picture_has_a_colour_without_the_dark_scheme(loaded: upshot.Database) -> None:
+def test_every_class_of_the_picture_has_a_color_without_the_dark_scheme(loaded: upshot.Database) -> None:
     picture = loaded.explain().svg()
     light = picture[picture.index("<style>") : picture.index("@media")]
-    colours = set(re.findall(r"\.(\w+) \{[^}]*#[0-9a-f]{6}", light))
-    assert colours == {
+    colors = set(re.findall(r"\.(\w+) \{[^}]*#[0-9a-f]{6}", light))
+    assert colors == {
         *("paper", "name", "note", "base", "view", "constraint", "recursive"),
         *("edge", "negated", "aggregated", "tip", "sum", "rule", "fires", "looping", "cause"),
     }

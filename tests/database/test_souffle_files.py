@@ -127,7 +127,7 @@ def test_delimiters_of_one_or_more_characters(db: upshot.Database, tmp_path: Pat
     assert db.rows("f") == {(1, "a|b")}
 
 
-def test_gzip_is_recognised_by_content(db: upshot.Database, tmp_path: Path, reader: str) -> None:
+def test_gzip_is_recognized_by_content(db: upshot.Database, tmp_path: Path, reader: str) -> None:
     load(db, tmp_path, PAIR, e=gzip.compress(b"1\ta\n"))
     assert db.rows("e") == {(1, "a")}
     assert refused(tmp_path, PAIR, e=gzip.compress(b"1\ta\n" * 100)[:-12]).code == "unreadable-file"

@@ -151,7 +151,7 @@ def test_a_view_cannot_be_changed_directly(paths: upshot.Database) -> None:
     assert "`edge`" in error.value.help
 
 
-def test_a_misspelt_relation_gets_a_suggestion(paths: upshot.Database) -> None:
+def test_a_misspelled_relation_gets_a_suggestion(paths: upshot.Database) -> None:
     with paths.transaction() as tx, pytest.raises(upshot.UsageError) as error:
         tx.insert("edgee", [(1, 2)])
     assert error.value.code == "unknown-relation"

@@ -181,7 +181,7 @@ def test_a_row_inserted_again_brings_back_what_rests_on_it() -> None:
     assert host.is_right()
 
 
-def test_cancelling_reinsertions_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_canceling_reinsertions_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     def cancelled(events: Iterable[Event[Rows]], sets: PythonSets) -> Transition[Rows]:
         both = net_effect(events, sets)
         return Transition(both.inserted - both.deleted, both.deleted - both.inserted)

@@ -62,7 +62,7 @@ TIMES = (
 ZONES = ("", "Z", "z", "+02", "+02:00", "+0200", "-05:30", "+02:00:01", "+24:00", "+2", " UTC")
 
 
-def test_timestamps_in_csv_files_are_spelt_as_in_fact_files(spark: Any, tmp_path: Path) -> None:
+def test_timestamps_in_csv_files_are_spelled_as_in_fact_files(spark: Any, tmp_path: Path) -> None:
     texts = [day + time + zone for day, time, zone in product(DAYS, TIMES, ZONES)]
     texts += [" 2026-01-31 10:00:00+02 ", "now", "", "2026-01-31 10:00:00.1+02"]
     read = reader_of(TIMESTAMP)

@@ -482,7 +482,7 @@ def random_base(rng: random.Random, features: Features, relations: Sequence[Rela
 
 
 def random_transaction(rng: random.Random, relations: Sequence[Relation], state: Base) -> Transaction:
-    """Insertions and deletions, some of them idle, some cancelling each other; now and then a large batch."""
+    """Insertions and deletions, some of them idle, some canceling each other; now and then a large batch."""
     changes: list[Change] = []
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4, 6, 12))):
         relation = rng.choice(relations)

@@ -94,12 +94,12 @@ def test_sums_and_means_of_every_numeric_type_are_exact(session: Any) -> None:
             values = [v for v in values if v is None or abs(v) < 1000]
         rows = {(i, rng.choice("abcdef"), v) for i, v in enumerate(values)}
         rows |= {(100, "x", None), (101, "y", None), (102, "y", None)}
-        rows |= {(200 + i, "z", v) for i, v in enumerate(_cancelling(kind))}
+        rows |= {(200 + i, "z", v) for i, v in enumerate(_canceling(kind))}
         base[f"r{n}"] = rows
     compare(session, plan, base)
 
 
-def _cancelling(kind: str) -> tuple[Any, ...]:
+def _canceling(kind: str) -> tuple[Any, ...]:
     match kind:
         case "number":
             return (2**62, 2**62, 2**62, -(2**62), -(2**62), 5)

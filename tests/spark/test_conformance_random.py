@@ -33,7 +33,7 @@ Property = Callable[[Case, str], None]
 SHARE = 160
 """One case in so many of those the local engine gets: a commit here costs a thousand times as much."""
 PACK = 20
-"""Cases in one database. More would save jobs and lose time in Spark's optimiser, which sees one plan per round."""
+"""Cases in one database. More would save jobs and lose time in Spark's optimizer, which sees one plan per round."""
 SECONDS_TO_SHRINK = 60.0
 HISTORIES = 500
 """One history in so many: each change of rules is a commit by itself."""

@@ -71,7 +71,7 @@ def main(root: str, mode: str = "") -> None:
                     tx.delete(name, went[name])
                     tx.insert(name, came[name])
             assert tx.version == number
-            print(number, flush=True)  # noqa: T201 - the acknowledgement
+            print(number, flush=True)  # noqa: T201 - the acknowledgment
 
 
 def write_groups(root: str) -> None:
@@ -90,7 +90,7 @@ def write_groups(root: str) -> None:
                             tx.delete(name, went[name])
                             tx.insert(name, came[name])
             assert tx.version == number
-            print(number, flush=True)  # noqa: T201 - the acknowledgement
+            print(number, flush=True)  # noqa: T201 - the acknowledgment
 
 
 def _look_after(db: upshot.Database, root: str) -> None:

@@ -68,7 +68,7 @@ def test_at_the_margin_the_next_clause_begins() -> None:
 
 def test_long_declarations_have_a_constraint_a_line() -> None:
     text = ".decl quantity(item: symbol, stock: number, reserved: number) key(item)"
-    forms = ["check(stock >= 0, reserved >= 0)", "check in_stock(reserved <= stock)", "foreign(item) catalogue(item)"]
+    forms = ["check(stock >= 0, reserved >= 0)", "check in_stock(reserved <= stock)", "foreign(item) catalog(item)"]
     (item,) = parse(f"{text} {' '.join(forms)}").items
     assert print_item(item) == "\n    ".join([text, *forms])
     assert parse(print_item(item)).items == (item,)

@@ -198,7 +198,7 @@ _FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")
 
 
 def _written(text: str, type: Type) -> Any:
-    """Dates, timestamps and decimals are spelt as in fact files."""
+    """Dates, timestamps and decimals are spelled as in fact files."""
     try:
         return reader_of(type.required())(text)
     except Unreadable as wrong:

@@ -56,7 +56,7 @@ class Transition(Generic[Rows]):
     inserted: Rows
     deleted: Rows
 
-    def cancelled(self, sets: RowSets[Rows]) -> Transition[Rows]:
+    def canceled(self, sets: RowSets[Rows]) -> Transition[Rows]:
         """The same, without the rows that are in both."""
         return Transition(sets.without(self.inserted, self.deleted), sets.without(self.deleted, self.inserted))
 
@@ -97,8 +97,8 @@ class Window(Generic[Rows]):
             if self._own is None:
                 self._found[relation] = self._between(relation, self._since, self._until)
             else:
-                own = self._between(relation, self._since, self._own).cancelled(self._sets)
-                rest = self._between(relation, self._own, self._until).cancelled(self._sets)
+                own = self._between(relation, self._since, self._own).canceled(self._sets)
+                rest = self._between(relation, self._own, self._until).canceled(self._sets)
                 self._found[relation] = own.followed_by(rest, self._sets)
         return self._found[relation]
 

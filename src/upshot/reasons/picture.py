@@ -62,7 +62,7 @@ LONGEST, LONGEST_NOTE = 72, 100
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A box: its two lines, and the class of its colours; the way to it is drawn `negated` where it says what is not
+    """A box: its two lines, and the class of its colors; the way to it is drawn `negated` where it says what is not
     there."""
 
     statement: str

@@ -1,4 +1,4 @@
-"""Prioritised production rules that keep views current, or compute them on demand. [Ceri & Widom 1994]"""
+"""Prioritized production rules that keep views current, or compute them on demand. [Ceri & Widom 1994]"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from upshot.cli.commands.realizations import database_of, signed_rows
-from upshot.cli.input.changes import ChangeFacts, cancelled, parse_change, read_change_lines
+from upshot.cli.input.changes import ChangeFacts, canceled, parse_change, read_change_lines
 from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change
 from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
@@ -45,7 +45,7 @@ def what_if(
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         if changes is not None:
             return _answers(terminal, database, changes)
-        change = cancelled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
+        change = canceled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
         _tell(terminal, database, "", change, database.what_if(insert=change.insert, delete=change.delete))
         return OK
 

@@ -179,11 +179,11 @@ class _DemoWorld:
         return list(islice(found, 0, 60, 6))
 
 
-def _reach(start: str, neighbours: dict[str, set[str]]) -> set[str]:
+def _reach(start: str, neighbors: dict[str, set[str]]) -> set[str]:
     found: set[str] = set()
     waiting = [start]
     while waiting:
-        for other in neighbours.get(waiting.pop(), ()):
+        for other in neighbors.get(waiting.pop(), ()):
             if other not in found:
                 found.add(other)
                 waiting.append(other)

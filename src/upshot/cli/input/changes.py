@@ -69,7 +69,7 @@ def parse_change(line: ChangeLine, schemas: Mapping[str, Schema]) -> ChangeFacts
         raise DataError(
             f"{line.place}: {wrong.words}", code=wrong.slug, span=_where(line, text, wrong), help=wrong.help
         ) from None
-    return cancelled(insert, delete)
+    return canceled(insert, delete)
 
 
 class _Wrong(Exception):
@@ -184,7 +184,7 @@ def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
     return [row.get(name) for name in names]
 
 
-def cancelled(insert: Facts, delete: Facts) -> ChangeFacts:
+def canceled(insert: Facts, delete: Facts) -> ChangeFacts:
     """The change without what is in both: the two have no order."""
     both = {name: set(insert[name]) & set(delete[name]) for name in insert.keys() & delete.keys()}
     return ChangeFacts(_without(insert, both), _without(delete, both))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from upshot.core.diagnostic import Diagnostic, Severity, render
 from upshot.core.errors import Error, ProgramError
 
-_COLOURS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.NOTE: "\x1b[1;36m"}
+_COLORS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.NOTE: "\x1b[1;36m"}
 _RESET = "\x1b[0m"
 
 
@@ -18,13 +18,13 @@ def of_error(error: Error) -> tuple[Diagnostic, ...]:
     return error.diagnostics if isinstance(error, ProgramError) else (error.diagnostic(),)
 
 
-def as_text(diagnostic: Diagnostic, *, colour: bool) -> str:
-    """The diagnostic as `render` lays it out, its first words in the colour of its severity."""
+def as_text(diagnostic: Diagnostic, *, color: bool) -> str:
+    """The diagnostic as `render` lays it out, its first words in the color of its severity."""
     text = render(replace(diagnostic, help=on_the_command_line(diagnostic.help)))
-    if not colour:
+    if not color:
         return text
     title, _, rest = text.partition(": ")
-    return f"{_COLOURS[diagnostic.severity]}{title}{_RESET}: {rest}"
+    return f"{_COLORS[diagnostic.severity]}{title}{_RESET}: {rest}"
 
 
 def as_fields(diagnostic: Diagnostic) -> dict[str, object]:

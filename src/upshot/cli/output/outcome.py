@@ -50,7 +50,7 @@ def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
     except (MemoryError, RecursionError, OSError) as error:
         terminal.report([_of_system(error)])
         return ENGINE_FAILED
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a person gets a sentence, not a traceback
+    except Exception as error:  # noqa: BLE001 - the last line of defense: a person gets a sentence, not a traceback
         terminal.report([_of_bug(error)])
         return ENGINE_FAILED
 

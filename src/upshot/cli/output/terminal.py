@@ -57,7 +57,7 @@ class Terminal:
         if self.json:
             stream.writelines(as_json(diagnostic) + "\n" for diagnostic in found)
         elif found:
-            stream.write("\n\n".join(as_text(diagnostic, colour=in_colour(stream)) for diagnostic in found) + "\n")
+            stream.write("\n\n".join(as_text(diagnostic, color=in_color(stream)) for diagnostic in found) + "\n")
         stream.flush()
 
     @property
@@ -86,8 +86,8 @@ class Terminal:
             yield bar
 
 
-def in_colour(stream: IO[str]) -> bool:
-    """True when the stream is a terminal that can show colours and nobody asked for none (https://no-color.org)."""
+def in_color(stream: IO[str]) -> bool:
+    """True when the stream is a terminal that can show colors and nobody asked for none (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

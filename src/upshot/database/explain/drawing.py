@@ -1,4 +1,4 @@
-"""A dependency network as an SVG picture that needs nothing else: own fonts stack, own colours for light and dark."""
+"""A dependency network as an SVG picture that needs nothing else: own fonts stack, own colors for light and dark."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str
 
 
 def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
-    """Layers as columns from left to right, each centred; a passing edge takes a lane instead of a box."""
+    """Layers as columns from left to right, each centered; a passing edge takes a lane instead of a box."""
     heights = [sum(_slot_height(slot.members) for slot in layer) for layer in network.layers]
     tallest = max(heights, default=0.0)
     boxes: dict[str, Box] = {}

@@ -1,6 +1,6 @@
 """The dependency network of a program, laid out in layers: base relations first, every view after what it rests on.
 
-Layers by longest path, order within a layer by the mean place of the neighbours [Sugiyama, Tagawa, Toda 1981]. An edge
+Layers by longest path, order within a layer by the mean place of the neighbors [Sugiyama, Tagawa, Toda 1981]. An edge
 that skips layers passes through a free slot in each, so it never runs behind a box.
 """
 
@@ -110,7 +110,7 @@ def _slotted(
 def _ordered(
     layers: list[list[Slot]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
 ) -> tuple[tuple[Slot, ...], ...]:
-    before, after = _neighbours(layers, home, edges)
+    before, after = _neighbors(layers, home, edges)
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
         for level in range(1, len(layers)) if forward else range(len(layers) - 2, -1, -1):
@@ -123,16 +123,16 @@ def _ordered(
     return tuple(tuple(layer) for layer in layers)
 
 
-Neighbours = dict[tuple[int, Slot], list[tuple[int, Slot]]]
+Neighbors = dict[tuple[int, Slot], list[tuple[int, Slot]]]
 
 
-def _neighbours(
+def _neighbors(
     layers: list[list[Slot]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
-) -> tuple[Neighbours, Neighbours]:
+) -> tuple[Neighbors, Neighbors]:
     """For each slot those of the layer before and after that an edge joins to it."""
     level_of = {name: level for level, layer in enumerate(layers) for slot in layer for name in slot.members}
-    before: Neighbours = defaultdict(list)
-    after: Neighbours = defaultdict(list)
+    before: Neighbors = defaultdict(list)
+    after: Neighbors = defaultdict(list)
     for edge in edges:
         first, last = level_of[edge.relation], level_of[edge.view]
         if first == last:

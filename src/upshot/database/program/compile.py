@@ -2,7 +2,7 @@
 
     text or path ─► parse ─► merge with what is defined ─► check ─► plan
 
-Each step hands on one immutable artefact, and `Compiled` keeps them all: the database shows them in `explain`, and
+Each step hands on one immutable artifact, and `Compiled` keeps them all: the database shows them in `explain`, and
 `difference` compares two of them to find what a new definition leaves as it is.
 """
 

@@ -156,7 +156,7 @@ class _ConfigReading:
             head["name"],
             Path(head["program"]),
             located(head["state"]),
-            _with_neighbours(sources),
+            _with_neighbors(sources),
             sinks,
             **{name: head[name] for name in ("actions", "engine", "memory", "keep", "trigger", "metrics", "delta")},
             packages=tuple(head["packages"]),
@@ -288,7 +288,7 @@ def _without(found: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in names and value is not None}
 
 
-def _with_neighbours(sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
+def _with_neighbors(sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
     """Sources of change files that share a folder know of each other: a line may hold rows of all of them."""
     for source in sources.values():
         if source.format == "changes":

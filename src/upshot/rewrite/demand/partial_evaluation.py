@@ -24,7 +24,7 @@ Fixed = tuple[tuple[int, Constant], ...]
 def partial_evaluation(
     program: CheckedProgram, views: Collection[str], wanted: Collection[str]
 ) -> tuple[CheckedProgram, Mapping[str, str]]:
-    """The program with specialised copies for literals of the views that have constants, and the view that each copy
+    """The program with specialized copies for literals of the views that have constants, and the view that each copy
     was made from. A view that is needed as a whole for the wanted ones all the same is not copied.
 
     `far(X) :- reach(1, X).` over `reach(X, Y) :- edge(X, Y). reach(X, Y) :- reach(X, Z), edge(Z, Y).` becomes

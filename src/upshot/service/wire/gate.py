@@ -51,7 +51,7 @@ class Gate:
         except asyncio.CancelledError:
             passage.status = passage.status or 499
             raise
-        except Exception as error:  # noqa: BLE001 - the last line of defence: an answer in the one shape
+        except Exception as error:  # noqa: BLE001 - the last line of defense: an answer in the one shape
             if what := exhausted(error):
                 logs.service.error("there are no %s left", what, extra={"fields": {"request": passage.id}})
                 await passage.refuse(_exhausted(what))

@@ -92,11 +92,11 @@ class _Few:
             return dict.fromkeys(row for row in touched.rows if row in present)
         asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
         answers = yield asks
-        table.neighbours = {
+        table.neighbors = {
             key: rows_with_key(contents, piece, keys_of(touched, key), key)
             for key, piece in zip(table.schema.keys, answers, strict=True)
         }
-        return dict.fromkeys(table.neighbours[self._key])
+        return dict.fromkeys(table.neighbors[self._key])
 
     def _apply(self, statement: Statement, *, index: bool) -> None:
         rows = _local(statement.rows).rows
@@ -267,7 +267,7 @@ def key_conflicts(
 
 def _rows_near(table: Table, inserted: LocalPiece, key: Key, session: SparkSession) -> Steps[list[Row]]:
     """The rows after a small change that share a key with an inserted one, those included."""
-    known = table.neighbours.get(key)
+    known = table.neighbors.get(key)
     if known is None:
         keys = keys_of(inserted, key)
         hits: Piece | None = None

@@ -76,7 +76,7 @@ class Table:
         """The version of the rows once the open change is accepted, if there is one."""
         self.inserted: Piece = nothing(self.types)
         self.deleted: Piece = nothing(self.types)
-        self.neighbours: dict[tuple[int, ...], list[Row]] = {}
+        self.neighbors: dict[tuple[int, ...], list[Row]] = {}
         """Old rows that share a key with a row which the change touches, by key, where they were looked up."""
         self.is_irrelevant = False
         """Whether it is known that no literal of any view matches a row of the change."""

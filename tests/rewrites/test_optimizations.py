@@ -211,9 +211,9 @@ def screen(program: CheckedProgram, old: Relations, new: Relations) -> tuple[dic
 # ---- on and off -------------------------------------------------------------------------------
 
 
-def test_results_are_the_same_with_every_optimisation_on_and_off() -> None:
+def test_results_are_the_same_with_every_optimization_on_and_off() -> None:
     for number in range(case_count(200, least=5)):
-        seed = seed_of("optimisations", number)
+        seed = seed_of("optimizations", number)
         case, rng = random_case(seed, Features(constants=0.4)), random.Random(seed)
         program = normal(case.text())
         strategy = rng.choice([*on_demand()])
