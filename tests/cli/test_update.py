@@ -54,11 +54,11 @@ def test_rows_that_begin_with_a_minus_are_no_options_wherever_they_stand(upshot:
 
 def test_a_row_that_is_there_needs_nothing_to_be_done(upshot: Run, tmp_path: Path) -> None:
     ended = upshot("update", written(tmp_path), '+access("ann", "deploy")')
-    assert (ended.code, ended.out) == (0, "// nothing to do: it is so already\n")
+    assert (ended.code, ended.out) == (0, "// nothing to do: already true\n")
     ended = upshot("update", written(tmp_path), '+access("ann", "deploy")', "--format", "json", "--limit", "1")
     way, status = map(json.loads, ended.out.splitlines())
     assert (ended.code, way["insert"], way["delete"]) == (0, {}, {})
-    assert status == {"status": "all", "reason": "nothing to do: it is so already", "found": 1}
+    assert status == {"status": "all", "reason": "nothing to do: already true", "found": 1}
 
 
 def test_update_as_data(upshot: Run, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_pattern_stands_for_all_its_rows_and_fewest_side_effects_come_first(up
     ended = upshot("update", path, '-access("ann", _)', "--prefer", "least_side_effects", "--limit", "1")
     assert ended.out.splitlines()[1:3] == ['-member("ann", "dev")', '-member("ann", "ops")']
     assert "also:" not in ended.out
-    assert upshot("update", path, '-access("zoe", _)').out == "// nothing to do: it is so already\n"
+    assert upshot("update", path, '-access("zoe", _)').out == "// nothing to do: already true\n"
     for wrong, cause in (
         ("-access(ann, _)", "has the variable `ann`"),
         ("-access(_)", "is no pattern of `access`"),

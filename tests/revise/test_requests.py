@@ -156,11 +156,11 @@ def test_placeholders_are_filled_when_a_realization_is_applied() -> None:
 
 def test_what_is_so_already_needs_nothing() -> None:
     found = access().realize(ANN)
-    assert [(each.size, each.text()) for each in found] == [(0, "// nothing to do: it is so already")]
-    assert (found.status, found.reason) == ("all", "nothing to do: it is so already")
+    assert [(each.size, each.text()) for each in found] == [(0, "// nothing to do: already true")]
+    assert (found.status, found.reason) == ("all", "nothing to do: already true")
     first = access().realize(ANN, limit=1)
     next(first)
-    assert (first.status, first.reason) == ("all", "nothing to do: it is so already")
+    assert (first.status, first.reason) == ("all", "nothing to do: already true")
 
 
 def test_numbers_are_spelled_as_their_columns_keep_them() -> None:

@@ -316,7 +316,7 @@ def test_a_pattern_is_the_rows_that_match_it_when_the_search_begins(access: Runn
     assert rows
     assert all(row[0] == "ann" for row in rows)
     assert found["realizations"][0]["side_effects"] == 0
-    assert asked(access, delete={"access": ['access("nobody", _)']})["reason"] == "nothing to do: it is so already"
+    assert asked(access, delete={"access": ['access("nobody", _)']})["reason"] == "nothing to do: already true"
 
 
 def test_whether_the_answer_is_refused_does_not_hang_on_the_data(scoped: Running) -> None:

@@ -15,7 +15,7 @@ _DOUBTFUL = {
     "action-on-view",
     "unknown-rule",
 }
-"""What an item that could not be read may have caused: not reported along with it."""
+"""Errors that an item that could not be read may have caused: they are not reported along with it."""
 
 
 def with_findings(error: ProgramError, understood: Program) -> ProgramError:

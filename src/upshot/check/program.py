@@ -42,7 +42,7 @@ class ViewOptions:
     materialized: bool | None = None
     policy: str = "auto"
     events: str = "all"
-    """What somebody listens to: all, insert, delete or none."""
+    """The changes that are reported: all, insert, delete or none."""
     semantics: str = "strict"
     """strict: net changes; nervous: also what was there before, or still is, and was derived through a change."""
 

@@ -258,7 +258,7 @@ class _Maker:
         return Variable(self._variables.get(column, column))
 
     def _none_null(self, columns: Iterable[str]) -> list[Formula]:
-        """That none of these columns is NULL, said only of those that can be."""
+        """The condition that none of these columns is NULL, for those that can be."""
         nullable = [c for c in columns if c in self._columns and self._columns[c].type.nullable]
         return [Not(Test("is_null", (self._variable(column),))) for column in nullable]
 

@@ -29,4 +29,4 @@ OK, WRONG_INPUT, WRONG_USAGE, ENGINE_FAILED = 0, 1, 2, 3
 """Fine; the program or the data is wrong; the command was called wrongly; the engine could not go on."""
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
-"""What a shell reports for a process that SIGINT or SIGPIPE ended."""
+"""The exit codes that a shell reports for a process ended by SIGINT or SIGPIPE."""

@@ -68,7 +68,7 @@ class Outcome:
         self._content, self._understood = content, understood
         self.version = read_version(content)
         self.repeated = content.get("repeated") is True
-        """Whether it was sent before under the same key, and did what it did then."""
+        """True if the same key was sent before: this is the outcome of the first request."""
         self.firings: tuple[Mapping[str, Any], ...] = tuple(content.get("firings") or ())
 
     @cached_property

@@ -103,7 +103,7 @@ class Realization:
         lines += [f"// rules: {sign}{self._fact(name, row)}" for sign, name, row in self._made_by_rules()]
         lines += [f"// warns: {self._fact(name, row)}" for name, rows in self.violations.items() for row in rows]
         lines += [f"// fires: {firing.get('rule')}" for firing in self.firings]
-        return "\n".join(lines) or "// nothing to do: it is so already"
+        return "\n".join(lines) or "// nothing to do: already true"
 
     def __str__(self) -> str:
         return self.text()

@@ -49,7 +49,7 @@ class ViewStream:
     ) -> None:
         self.cursor = cursor
         self.epoch = epoch
-        """Which database the versions count the commits of, as the service calls it."""
+        """The service's identifier of the database whose commits the versions count."""
         self.schema: Schema | None = None
         self._source = source
         self._patience = patience or Patience()

@@ -32,9 +32,9 @@ _CLASSES: dict[str, type[Error]] = {
 _DATA = frozenset(
     {"wrong-type", "wrong-row", "wrong-arity", "unknown-column", "null-in-required-column", "reserved-value", "no-key"}
 )
-"""What is wrong with rows; a service may find it before a database does."""
+"""Codes of invalid rows; a service may detect them before a database does."""
 _REQUESTS = frozenset({"nervous-view", "not-reported"})
-"""What cannot be followed as the program is."""
+"""Codes of views that the program does not allow to follow."""
 _RETRYABLE = (429, 502, 503, 504)
 
 

@@ -14,7 +14,7 @@ from upshot.core.types import Kind, Type
 ESCAPES = {
     '"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
-"""What a letter behind a backslash stands for."""
+"""The characters that letters behind a backslash denote."""
 _UNESCAPES = {value: "\\" + key for key, value in ESCAPES.items() if key != "'"}
 
 

@@ -123,7 +123,7 @@ class Commit:
     warnings: tuple[Diagnostic, ...] = ()
     firings: tuple[Firing, ...] = ()
     left: tuple[Pending, ...] = ()
-    """What its rules have to do after it."""
+    """The tasks that its rules leave for after the commit."""
     violations: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
     repaired: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
 

@@ -105,9 +105,9 @@ class SparkPlace:
     check_workers: Callable[[Any], None] = refuse_unfit_workers
     """Raises if the session's workers cannot do the work; asked before anything moves there."""
     reason: str = ""
-    """Why an engine starts on Spark; nothing while it should start locally."""
+    """The reason to start on Spark; empty if the engine should start locally."""
     start: Callable[[], Any] | None = None
-    """What gives a session when the first engine needs one and the user has given none."""
+    """Start a session when the first engine needs one and the user has given none."""
     location: str | None = None
     """The URI or path of the engines' files, if the user names one."""
     _open: int = 0
@@ -155,9 +155,9 @@ class _StagedChange:
     plan: ProgramPlan | None = None
     """The program that the change defines, if it does."""
     reached: bool = False
-    """Whether it is propagated as it is staged: then it is so after a move as well."""
+    """True if it is propagated as it is staged: then also after a move."""
     lost: Exception | None = None
-    """Why it can only be rolled back: after a move that failed it could not be staged again."""
+    """The reason that it can only be rolled back: it could not be staged again after a failed move."""
 
     def stage(self, engine: Engine) -> None:
         """Do it again elsewhere, as far as it had come."""

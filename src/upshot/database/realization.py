@@ -90,7 +90,7 @@ class Realization:
             lines += [f"// warns: {self.fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:
             lines.append(f"// fires: {firing.rule}")
-        return "\n".join(lines) or "// nothing to do: it is so already"
+        return "\n".join(lines) or "// nothing to do: already true"
 
     @property
     def tried(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
-SO_ALREADY = "nothing to do: it is so already"
+SO_ALREADY = "nothing to do: already true"
 
 
 class Realizations(Iterator[Realization]):

@@ -143,22 +143,22 @@ class State:
     live: LiveQueries = field(default_factory=LiveQueries)
     """The queries that somebody follows, which the engine has beside the program."""
     journal: Journal | None = None
-    """Where commits are written down, if they are to outlive the process."""
+    """The journal of a durable database."""
     actions: Actions = field(default_factory=Actions)
     outbox: list[Pending] = field(default_factory=list)
-    """What rules have still to do after their commits."""
+    """The pending tasks of rules for after their commits."""
     make_call: MakeCall = at_once
     """Makes the calls among them."""
     max_firings: int = MAX_FIRINGS
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     memory_records: RecordAccess = field(default_factory=in_memory)
-    """Where `records` are if they are not in the journal's store."""
+    """The records of a database without a store."""
     batches: Batches = field(default_factory=Batches)
     """The last batch of each stream that `apply_batch` has applied."""
     held: PendingGroup | None = None
     """The group that is open, if one is."""
     last: LastCommit | None = None
-    """What the last commit did to base relations, if it was not too much to be remembered."""
+    """The base changes of the last commit, if they were few enough to keep."""
     warnings: tuple[Diagnostic, ...] = ()
     """Findings of opening the database."""
     reader: int | None = None

@@ -69,7 +69,7 @@ class TriedChanges:
         self._soon: dict[tuple[str, int], None] = {}
         """Columns that are read with the next answers."""
         self._answered: dict[tuple[int, tuple[Row, ...]], tuple[InstanceQuery, Rows]] = {}
-        """What was answered while nothing was staged."""
+        """The answers computed while nothing was staged."""
         self._occurrences: Counter[tuple[str, int]] = Counter()
         self._value_sets: dict[tuple[str, int], frozenset[Any]] = {}
         """The values of columns that were looked at often."""

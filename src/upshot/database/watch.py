@@ -39,7 +39,7 @@ class Event:
 
 
 EVERYTHING = "*"
-"""What those watch who hear of every commit as a whole; no relation has this name."""
+"""The topic of subscribers to every commit as a whole; no relation has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CommitEvent:
 
 Told = Event | CommitEvent
 Topic = Hashable
-"""What a subscription is about: the name of a relation or rule, or a live query with the values of its parameters."""
+"""The topic of a subscription: the name of a relation or rule, or a live query with the values of its parameters."""
 Callback = Callable[[Event], object]
 CommitCallback = Callable[[CommitEvent], object]
 

@@ -72,7 +72,7 @@ def take_on(database: Database, config: PipelineConfig, compiled: Compiled) -> D
 
 
 def _drop(database: Database, gone: list[str]) -> None:
-    """Whatever nothing else uses goes first."""
+    """Drop the relations, those first that nothing else uses."""
     while gone:
         left = [name for name in gone if not _dropped(database, name)]
         if len(left) == len(gone):

@@ -8,7 +8,7 @@ FEW = 64
 """Changes of fewer rows are always followed: what could be saved is not worth an estimate's risk."""
 
 _TRUST = 0.5
-"""How much the newest run counts against all before it."""
+"""The weight of the newest run against all before it."""
 
 
 @dataclass(frozen=True, slots=True)

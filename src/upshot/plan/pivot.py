@@ -44,7 +44,7 @@ class Decomposition:
     split: Mapping[str, Columns] = field(default_factory=dict, hash=False)
     shared: tuple[str, ...] = ()
     linearized: str = ""
-    """Why a non-linear closure could be made linear; empty if none was."""
+    """The reason that a non-linear closure could be made linear; empty if none was."""
     gathered: str = ""
     """The view, in `program` only, that the rows of the exits were given because a linear rule reads them."""
     component: ComponentPlan | None = None

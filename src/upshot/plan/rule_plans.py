@@ -19,7 +19,7 @@ _ACTION = {
     Stage.INSERT: Action.INSERT,
 }
 _CHANGE = {"ins": Change.INSERTED, "plus": Change.INSERTED}
-"""How the rows of a state changed; all others of the states that drive rules were deleted, or may have been."""
+"""The changes of rows by state; rows of all other driving states were deleted, or may have been."""
 _OF_HEAD = (Action.REDERIVE, Action.ASK, Action.PROVE)
 _STATE = {"new": State.NEW, "kept": State.KEPT, "open": State.KEPT, "proven": State.PROVEN}
 _COUNTED = {"gain": Action.GAIN, "loss": Action.LOSE}

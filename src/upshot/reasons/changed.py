@@ -1,4 +1,4 @@
-"""Why a row came or went: the derivation that was gained or lost, down to what changed in the base relations.
+"""Explain why a row was inserted or deleted: the derivation gained or lost, down to the base changes.
 
 Of a row that came, the smallest derivation in the state after; of one that went, in the state before. Parts that the
 change did not touch are only named. A negated literal turns the question round: it became true because a row went, and

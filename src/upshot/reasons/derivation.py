@@ -73,7 +73,7 @@ class Derivation:
     height: int = 0
     size: int = 1
     change: str = ""
-    """What a version did to it, in the answer to why a row changed: `came`, `went`, or nothing."""
+    """The change of the row by a version, in answers of `why_changed`: `came`, `went`, or empty."""
     remark: str = ""
     """Takes the place of what there would be to say about it otherwise."""
 

@@ -41,7 +41,7 @@ class Failure:
     count: int = 0
     note: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What JSON has beside all that."""
+    """Further fields of the JSON form."""
     inserted: Moment | None = None
     """The transaction that a base fact which is in the way came with, where that is known."""
 

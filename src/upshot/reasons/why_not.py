@@ -1,4 +1,4 @@
-"""Why a row is not there: how near each rule comes to it."""
+"""Explain why a row is absent: how near each rule comes to deriving it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _warm(database: Database) -> None:
 RESERVED = 64
 """Descriptors for the store, for webhooks and for what is loaded later."""
 LEAST = 36
-"""What a service without clients takes, and some of its clients."""
+"""File descriptors of a service with no or few clients."""
 
 
 def most_connections(subscribers: int) -> int:

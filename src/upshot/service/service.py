@@ -50,7 +50,7 @@ class Service:
         self.ready = False
         self.stopping = False
         self.is_stuck = False
-        """Whether it could not be stopped in order: the process has to be ended."""
+        """True if an orderly stop failed: the process must be ended."""
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
         self._reading = self._whole = 0
 

@@ -24,7 +24,7 @@ from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace, is_alive, owner_record
 
 SCHEME = "schema:"
-"""What a location that names a schema begins with."""
+"""The prefix of a location that names a schema."""
 
 _PREFIX = "upshot_work_"
 

@@ -153,7 +153,7 @@ _LOST = re.compile(
 
 
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
-"""What a Python worker raised."""
+"""The exception that a Python worker raised."""
 
 
 def _whole_text(error: BaseException) -> str:

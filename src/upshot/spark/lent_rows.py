@@ -20,7 +20,7 @@ MOST_IN_PLAN = 5_000
 """The most rows that become part of a plan."""
 
 _workspaces: dict[str, Workspace] = {}
-"""Those of this process, by location; their files stay until it ends."""
+"""The workspaces of this process, by location; their files stay until it ends."""
 
 
 def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> Any:

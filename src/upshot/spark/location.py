@@ -24,7 +24,7 @@ SETTING = "upshot.location"
 """The Spark setting that names the location of an engine's files."""
 
 OLD_SETTING = "upshot.scratch"
-"""What the setting was called before."""
+"""The former name of the setting."""
 
 _PATTERN = re.compile(r"[\\\[\]{}*?]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")

@@ -114,7 +114,7 @@ def without_call_sites() -> Iterator[None]:
 
 
 _NOTED = "_enable_debugging_cache"
-"""Where PySpark keeps whether it notes them; where it keeps that elsewhere, it goes on noting."""
+"""The attribute by which PySpark decides to record them; without the attribute it still records."""
 
 
 @contextlib.contextmanager

@@ -154,7 +154,7 @@ class Workspace:
         self._files.delete(self.uri)
 
     def _forget(self) -> None:
-        """Whoever ends the process need not remove this any more."""
+        """Do not remove this at the end of the process any more."""
         _open.pop(self.uri, None)
 
     def is_owned(self) -> bool:
@@ -373,7 +373,7 @@ def _is_running(pid: int, started: str | None) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """When the process began, in the system's own ticks; None where the system does not say."""
+    """The start time of the process in system ticks; None if the system does not report it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

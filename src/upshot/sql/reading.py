@@ -31,7 +31,7 @@ _PIECE = re.compile(
     | [^'"`/\n-]++ | .""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-"""Whatever may hold a dot at the beginning of a line without meaning a directive, and directives."""
+"""Pieces in which a line may begin with a dot without being a directive, and directives."""
 _DATA = {
     TokenType.INSERT: "INSERT", TokenType.UPDATE: "UPDATE", TokenType.DELETE: "DELETE", TokenType.MERGE: "MERGE",
     TokenType.TRUNCATE: "TRUNCATE",

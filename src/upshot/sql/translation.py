@@ -53,9 +53,9 @@ class Branch:
     parts: tuple[Formula, ...]
     values: tuple[Value, ...]
     identity: tuple[Value, ...] = ()
-    """What tells rows apart that look alike, where that was asked for."""
+    """The values that distinguish equal rows, where requested."""
     span: Span | None = None
-    """Where the query stands that it is made from."""
+    """The place of the query that it is made from."""
 
 
 class Reader(Protocol):

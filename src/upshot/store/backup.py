@@ -27,7 +27,7 @@ from upshot.store.trouble import damaged, failed
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
-"""How often a store is copied that another process has open, if folders vanish meanwhile."""
+"""The most attempts to copy a store that another process has open, if directories vanish meanwhile."""
 
 
 Held = AbstractContextManager[sqlite3.Connection]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 4_096
 FEW_BYTES = 4 << 20
-"""What is more than one of these goes into a Parquet folder."""
+"""A delta above one of these bounds is stored in a Parquet directory."""
 
 WORTH_DEFLATING = 1_024
 

@@ -54,9 +54,9 @@ _HEADER = 100
 _PAGE = 256
 """Commits that are fetched at a time."""
 _WAL_BYTES = 16 << 20
-"""What SQLite's own log may keep on the disk once its contents are in the database."""
+"""The most bytes that SQLite's own log keeps on disk once its contents are in the database."""
 _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
-"""Which changes have a side in a Parquet folder."""
+"""The condition for changes with a side in a Parquet directory."""
 _LAST = (1 << 63) - 1
 _BATCHES = "#batches"
 """The kind of the records that have the last batch of each stream whose commit was dropped."""

@@ -25,7 +25,7 @@ from upshot.spark.lake_path import LakePath
 
 APPLICATION = "upshot/log"
 BASE, STATEMENTS = "base", "statements"
-"""What a record is: the whole log until here, or what happened to it since."""
+"""The kinds of a record: the whole log until here, or the changes to it since."""
 
 _CHUNK = 8 << 20
 _SCHEMA = pa.schema(

@@ -16,9 +16,9 @@ LOOK_BYTES = 8 << 20
 SLICE = 3 * LOOK
 """The most commits that are dropped at a time: more than are made in between, few enough that nobody waits."""
 PATIENCE = 4
-"""What a cursor still needs may grow to so many times the bounds."""
+"""History that a cursor still needs may grow to this many times the bounds."""
 RECORD_BYTES = 256
-"""What a commit takes in the log beside its rows, about."""
+"""The approximate bytes of a commit in the log, without its rows."""
 FREE_PAGES = 1_024
 """Free pages that a log may have without being made smaller: they are used again."""
 FREE_SHARE = 4
@@ -63,7 +63,7 @@ class Past:
         self._bytes_since = 0
         self.floor = floor
         self.is_blocked = False
-        """Whether, when it was last looked at, a newer snapshot would have let commits go."""
+        """True if, at the last check, a newer snapshot would have released commits."""
 
     def grow(self, sizes: Sequence[int], sign: int = 1) -> None:
         """By commits with so many bytes of changes, or back."""

@@ -109,7 +109,8 @@ def demand_rules(strategy: str) -> DemandRules:
 
 
 def last_reads(demand: DemandBuilder) -> dict[str, int]:
-    """When the changes of a view may be forgotten: as the wave passes, not at the end. [Sköld & Risch 1996]
+    """The gates after which the changes of a view are forgotten: as the wave passes, not at the end. [Sköld & Risch
+    1996]
 
     By relation of changes or steps towards them, the gate after which no rule reads it: when a higher one opens, its
     rows can go. Relations that rules read at any time are not among them: states, what was asked for, and what a state

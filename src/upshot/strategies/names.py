@@ -4,7 +4,7 @@ Below everything that reads programs: the checker offers these names, `strategy`
 """
 
 WITH_RULES = ("maintenance", "counting", "bf", "production", "rod", "epf", "propagation", "differencing")
-"""Those with rules to print, in the order in which messages and help list them."""
+"""The strategies with rules to print, in the order of messages and help."""
 
 NAMES = (*WITH_RULES, "recompute")
 

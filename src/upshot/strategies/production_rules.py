@@ -47,7 +47,7 @@ _WORD = {
     RulePurpose.NEGATED_DELETE: ("ND", "ND"),
     RulePurpose.INSERT: ("ins", "PI"),
 }
-"""How a group is called in the name of a rule, made from a clause without or with negation."""
+"""The word of a group in the name of a rule, made from a clause without or with negation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Strategy:
     obstacle: Callable[[ViewShape], Obstacle | None] = _applies
     """The reason why it cannot keep a view of this shape."""
     verdict: Callable[[ViewShape], Verdict | None] = _unmentioned
-    """How well it suits a view that leaves the choice open; None: it is not considered."""
+    """Rate its fit for a view that leaves the choice open; None: it is not considered."""
     follows_rules: bool = False
     """The rows of its views follow a change of their rules by the same stages as a change of rows."""
     follows_as: Strategy | None = None

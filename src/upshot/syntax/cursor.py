@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 _BROKEN = frozenset(("bad", "single_quoted", "open_string", "open_comment"))
 
 _STARTERS = frozenset(("name", ".", "#", "%"))
-"""What an item, or an attempt at one, begins with when it is no directive."""
+"""The first tokens of items, or attempts at one, that are no directives."""
 
 Notes = tuple[tuple[Span | None, str], ...]
 

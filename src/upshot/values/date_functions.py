@@ -44,7 +44,7 @@ _STARTS: dict[str, Callable[[dt.date], dt.date]] = {
 _CLOCK = {"hour": {"minute": 0, "second": 0, "microsecond": 0}, "minute": {"second": 0, "microsecond": 0},
           "second": {"microsecond": 0}, "milliseconds": {}, "microseconds": {}}  # fmt: skip
 UNITS = (*_STARTS, *_CLOCK)
-"""What a date or time can be cut to."""
+"""The units to which a date or time can be truncated."""
 
 
 def _field(time: Any, name: str) -> int:

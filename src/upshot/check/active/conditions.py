@@ -1,4 +1,4 @@
-"""When a rule fires: its identity, its triggers, and the clauses that find its instances."""
+"""The conditions of active rules: their identity, its triggers, and the clauses that find its instances."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Work:
 def condition_of(
     rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, taken: Taken
 ) -> Condition:
-    """When the rule fires. `maker` knows what the head is held to."""
+    """The condition of the rule. `maker` knows what the head is held to."""
     free = replace(maker, targets=())
     nodes = [*head.args, *_formulas(rule)]
     states = States(free, all_names(nodes), rule.span)

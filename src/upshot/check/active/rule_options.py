@@ -91,7 +91,8 @@ def _possible(rule: ActiveRule, option: str, value: str, findings: Findings) -> 
 
 
 def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> str:
-    """When the rule runs; a call that is drawn before the commit by the changes beside it is warned of."""
+    """The coupling of the rule: when it runs; a call that is drawn before the commit by the changes beside it is warned
+    of."""
     found = _coupling(rule, options)
     if found == "deferred" and "coupling" not in options.values and "call" in {a.kind for a in rule.actions}:
         findings.warn(

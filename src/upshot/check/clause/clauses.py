@@ -52,7 +52,7 @@ class ClauseMaker:
     parameters: Mapping[str, Constant] = field(default_factory=dict)
     head_words: str = "the head"
     targets: tuple[Target, ...] = ()
-    """Where the values of an inferred head go, so that they must be of the types there."""
+    """The columns that take the values of an inferred head: the values must be of their types."""
 
     def rule(
         self,

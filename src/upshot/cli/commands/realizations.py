@@ -198,7 +198,7 @@ _RAISED = {
     r"\d seconds?\b": "--seconds",
     r"values .*that were tried|no value was found": "--constant",
 }
-"""What the reason says of a bound, and the option that raises it."""
+"""A pattern of the reason that names a bound, and the option that raises the bound."""
 
 
 def update(

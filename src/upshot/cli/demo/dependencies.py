@@ -79,7 +79,7 @@ def _version(random: Random) -> str:
 
 
 _LAYERS = (0.05, 0.12, 0.20, 0.30, 0.42, 0.56, 0.70, 0.85, 1.0)
-"""Where each layer ends, as a part of the registry; the first has no dependencies."""
+"""The end of each layer, as a fraction of the registry; the first layer has no dependencies."""
 
 
 def _depends(random: Random, packages: Sequence[str]) -> list[tuple[str, str]]:

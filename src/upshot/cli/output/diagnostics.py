@@ -69,7 +69,7 @@ _SPELLINGS = (
     (r"`db\.what_if`", "`upshot what-if`"),
     (r"as soon as db\.action\(.*\) registers it", "once `--actions` names a file with the function"),
 )
-"""What Python says, and what a command line says instead."""
+"""Python calls in help texts, and the commands that replace them."""
 
 
 def on_the_command_line(help: str) -> str:

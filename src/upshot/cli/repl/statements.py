@@ -45,7 +45,7 @@ class Unfinished:
 Statement = Command | QueryText | ChangeText | ProgramText | Unfinished
 
 BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
-"""What people type before they know that commands begin with a colon."""
+"""Words that work as commands without the colon, for new users."""
 
 # Not `:- body`, `: { body }` or `: type)`, with which the line of a rule or a declaration may begin.
 _COMMAND_LINE = re.compile(r"\s*:[A-Za-z]+(\s.*)?")

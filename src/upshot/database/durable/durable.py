@@ -37,7 +37,7 @@ from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 log = logging.getLogger(__name__)
 
 PROGRAM = "<stored program>"
-"""What messages call the text that a store gives back."""
+"""The name of a stored program in messages."""
 
 
 def open_durable(

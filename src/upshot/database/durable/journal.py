@@ -32,7 +32,7 @@ WORTH_DROPPING = 10_000
 """Rows of changes, beyond those there are, from which on a snapshot pays that lets old commits go."""
 MOST_SMALL_BYTES = 256 << 20
 MOST_SMALL_ROWS = 2_000_000
-"""What is replayed when a store is opened stays below these, however large the relations are."""
+"""Bounds on the replay when a store is opened, however large the relations are."""
 
 
 @runtime_checkable

@@ -25,8 +25,8 @@ FEW = 10_000
 
 
 def moments_of(store: Store, facts: Collection[Key], until: int) -> dict[Key, Moment]:
-    """When each of these base rows, which are there, came last; those that came before the log begins are left out.
-    The log is read backwards, until every row is found."""
+    """The last insertion of each of these present base rows; those inserted before the log begins are left out. The log
+    is read backwards, until every row is found."""
     wanted: dict[str, set[Row]] = {}
     for relation, row in facts:
         wanted.setdefault(relation, set()).add(row)

@@ -18,7 +18,7 @@ class WriteRecords(Protocol):
 
 
 RecordAccess = tuple[WriteRecords, Callable[[str], dict[str, str]]]
-"""What writes the texts of one kind, and what reads them."""
+"""The writer and the reader of the texts of one kind."""
 
 
 class Records:

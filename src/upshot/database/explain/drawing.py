@@ -14,7 +14,7 @@ from upshot.reasons.picture import NAME_WIDTH, NOTE_WIDTH, STYLE
 MARGIN, GAP, BOX_HEIGHT, BOX_SPACE, LANE = 32.0, 96.0, 52.0, 22.0, 14.0
 LONGEST_NOTE = 44
 POINT = 10.0
-"""How far the sides of a rule's box come to a point."""
+"""The width of the point at each side of a rule's box."""
 
 
 @dataclass(frozen=True, slots=True)

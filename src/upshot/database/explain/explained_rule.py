@@ -1,4 +1,4 @@
-"""When an active rule gets its turn, what it asks then, and what it does."""
+"""An active rule explained: its trigger, its condition and its actions."""
 
 from __future__ import annotations
 

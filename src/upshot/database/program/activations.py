@@ -91,7 +91,7 @@ class BindingRows:
 
     @staticmethod
     def of(rules: Sequence[CheckedRule], new: Sequence[Item]) -> BindingRows:
-        """What the activations of the rules in a text say; `new` are its items."""
+        """The activations of the rules in a text; `new` are its items."""
         inserted: dict[str, list[Row]] = {}
         deleted: dict[str, list[Row]] = {}
         for rule in rules:

@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 Violations = Mapping[str, Sequence[Row]]
 
 SHOWN = 10
-"""How many witnesses a message lists; the error itself carries all."""
+"""The most witnesses that a message lists; the error itself has all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,9 @@ class Fixing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Absence(Failure):
-    """Why a row is not there, over the rules that could derive it, and what would bring it about: as text, JSON or a
-    picture, the first `fixes` realizations come with the rules. They are looked for then, for at most so many
-    `seconds` (2, and 30 on Spark, unless told), in the state that the answer is about."""
+    """The answer of `why_not`: the rules that could derive an absent row, and the realizations that would. As text,
+    JSON or a picture it includes the first `fixes` realizations. The search for them starts then, takes at most
+    `seconds` (default 2, on Spark 30), and uses the state that the answer is about."""
 
     fixing: Fixing | None = None
 

@@ -1,4 +1,4 @@
-"""Why rows are there: the questions a database answers about its own state."""
+"""Derivations of rows: the explanations that a database gives of its own state."""
 
 from __future__ import annotations
 

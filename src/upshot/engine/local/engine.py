@@ -68,12 +68,12 @@ class LocalEngine:
         self._staged: set[str] = set()
         self._visited: list[LocalComponent] = []
         self._reached = False
-        """Whether `propagate` has worked out the open change as it is staged."""
+        """True if `propagate` has run on the open change as it is staged."""
         self._stored = 0
         self._broken = False
         self.work = Work()
         self.query_work = ViewWork()
-        """What the last query took."""
+        """The work of the last query."""
 
     @property
     def functions(self) -> UserFunctions:
@@ -493,8 +493,8 @@ class LocalEngine:
         self._now = LocalProgram()
 
     def _bounded(self, what: str) -> Bounded:
-        """Whatever grows here stays within the budget. The end of a change is never refused for it: what accepting or
-        undoing needs is little, and must be had."""
+        """Keep everything that grows within the budget. The end of a change is never refused for it: accepting and
+        undoing need little memory, and must succeed."""
         return Bounded(self._account, self.budget, what)
 
     def _schema(self, name: str) -> Schema:

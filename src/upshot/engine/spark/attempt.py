@@ -161,7 +161,7 @@ _KINDS: Mapping[Procedure, type[Propagation]] = {
 }
 
 _ON_DEMAND = "views on demand"
-"""What the task of all these is called; no view is called so."""
+"""The name of the task of all these; no view has this name."""
 
 
 def _name(component: ComponentPlan) -> str:

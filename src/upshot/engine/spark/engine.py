@@ -47,7 +47,7 @@ from upshot.spark.session import private_session, release, sending_nothing, with
 from upshot.strategies.strategy import Procedure
 
 ATTEMPTS = 3
-"""How often a change is propagated before a loss in the cluster ends it."""
+"""The most attempts to propagate a change when the cluster loses work."""
 
 _log = logging.getLogger("upshot.spark")
 
@@ -90,7 +90,7 @@ class SparkEngine:
         self._before: Installed | None = None
         self._staged: dict[str, list[Statement]] = {}
         self._reached = False
-        """Whether `propagate` has worked out the open change as it is staged."""
+        """True if `propagate` has run on the open change as it is staged."""
         self._stored = 0
         self._asked = 0
         """Jobs of statements since the last commit."""

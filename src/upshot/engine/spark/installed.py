@@ -37,7 +37,7 @@ class Installed:
     revived: frozenset[str] = frozenset()
     """Views that are stored from now on and were not: their change is reported against the rows they had."""
     restores: bool = False
-    """Whether the program is that of a store, and what follows from saved rows is no change."""
+    """True if the program is that of a store: rows derived from saved rows are no change."""
 
     @property
     def unstored(self) -> frozenset[str]:

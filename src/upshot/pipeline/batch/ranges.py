@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BAD = "bad"
 REPLACE, REMOVE = "replace", "remove"
 KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
-"""What becomes of rows, in the order of the statements; the parts of a change do not overlap, so any order would do."""
+"""The kinds of statements, in their order; the parts of a change do not overlap, so any order would do."""
 
 
 @dataclass(frozen=True, slots=True)

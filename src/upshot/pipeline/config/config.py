@@ -36,9 +36,9 @@ class SourceConfig:
     on_bad_row: str = "quarantine"
     """quarantine | fail"""
     quarantine: AnyPath | str = ""
-    """Where bad rows go; empty: a folder in the state."""
+    """The directory for bad rows; empty: one in the state."""
     options: dict[str, Any] = field(default_factory=dict)
-    """What only this format has; every key is known and every value of the right type."""
+    """The options of this format only; keys are known and values have the right type."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -68,7 +68,7 @@ class PipelineConfig:
     memory: int | None = None
     """Bytes the local engine may use when `engine` is auto; None: the default of `connect`."""
     keep: int | str | Mapping[str, Any] | None = None
-    """How much of the past the store keeps, as `connect` takes it; None: the default of `connect`."""
+    """The history that the store keeps, as in `connect(keep=…)`; None: the default of `connect`."""
     trigger: float = 1.0
     """Seconds between two looks at the sources."""
     actions: str = ""

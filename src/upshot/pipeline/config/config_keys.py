@@ -34,13 +34,13 @@ PIPELINE = {
 }
 
 RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
-"""What `keep` may be a table of: the bounds that `connect(keep=…)` knows."""
+"""The keys of a table `keep`: the bounds of `connect(keep=…)`."""
 
 ICEBERG = (
     "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2: use a Delta table "
     "until `iceberg-spark-runtime-4.2_2.13` is released"
 )
-"""Why there is no `format = "iceberg"`."""
+"""The reason that there is no `format = "iceberg"`."""
 
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
 _PATH = Key("location", required=True)

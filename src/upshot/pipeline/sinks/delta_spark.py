@@ -18,7 +18,7 @@ from upshot.spark.delta import delta_snapshot
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _ONE_AT_A_TIME = threading.Lock()
-"""What a merge is stamped with is a setting of the session, which sinks side by side share."""
+"""Guards the stamp of a merge: it is a setting of the session, which parallel sinks share."""
 
 
 class SparkDelta:

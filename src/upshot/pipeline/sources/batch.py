@@ -30,11 +30,11 @@ class SourceBatch:
     bad: DataFrame | None = None
     """Rows that do not fit: `row` (the text as it was read), `reason`, `place` (`file:line`, a file, or a table)."""
     shared: DataFrame | None = None
-    """What the other frames are computed from: who needs several of them may `persist` it first."""
+    """The frame that the others are computed from: `persist` it first to use several of them."""
     few: bool = False
-    """Whether all that is read is known to be work for one task: reading it twice is faster than keeping it."""
+    """True if reading everything is work for one task: reading it twice is faster than keeping it."""
     notes: tuple[str, ...] = ()
-    """What a person should know: late files, a table without change data feed. The same on every replay."""
+    """Notes for the operator: late files, a table without change data feed. The same on every replay."""
 
     @property
     def inserted(self) -> DataFrame | None:

@@ -47,7 +47,7 @@ _EXPIRED = (
 class AboutTable:
     id: str
     feed: bool
-    """Whether it keeps a change data feed."""
+    """True if it keeps a change data feed."""
 
 
 class FeedUnavailable(Exception):

@@ -40,7 +40,7 @@ class Shown(Protocol):
 
     relation: str
     steady: bool
-    """Whether one reading is of one moment; otherwise what changes meanwhile is read again."""
+    """True if one read sees one state; otherwise changes made during the read are read again."""
 
     def content(self, spark: SparkSession, before: str | None) -> str:
         """The same text as long as the rows are the same; `before` is what it was when last taken."""

@@ -19,7 +19,7 @@ _LONGEST = 6
 
 
 class NotLinear(Exception):
-    """Why a view is left as it is, in words."""
+    """The reason that a view is left as it is, in words."""
 
 
 @dataclass(frozen=True, slots=True)

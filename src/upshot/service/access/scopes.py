@@ -72,7 +72,7 @@ class Scopes:
 
 
 ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), subscribe=True, admin=True)
-"""Whoever comes by loopback to a server without tokens."""
+"""The scopes of loopback requests to a server without tokens."""
 
 
 def _forbidden(deed: str) -> Refused:

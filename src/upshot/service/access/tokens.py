@@ -42,7 +42,7 @@ it, and two writes that follow each other closely can leave the same time on it.
 
 
 Stamp = tuple[int, int, int]
-"""When a file was changed, its size, and which file it is."""
+"""The time of change, the size and the identity of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Tokens:
         self._entries = read_tokens(path)
         self._bad: Stamp | None = None
         self._is_written = self._stamp is not None and _is_fresh(self._stamp)
-        """Whether it was changed so lately that it may not be whole."""
+        """True if the file changed so recently that it may be incomplete."""
         self._looked = time.monotonic()
 
     def find(self, token: str) -> Scopes | None:

@@ -117,7 +117,7 @@ class ChangeStream:
         """Nothing comes any more: the view has changed, or was dropped; or the stream was overrun."""
         self.followers = 0
         self.left_at = 0.0
-        """When the last of them left."""
+        """The time at which the last subscriber left."""
         self.spoke_at = 0.0
         self._bounds = bounds
         self._entries: deque[StreamEvent] = deque()
@@ -126,7 +126,7 @@ class ChangeStream:
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
         self._woken = 0
-        """Those who were woken last, until they have all come back."""
+        """The subscribers woken last that have not returned yet."""
         self._took = 0.0
         """Seconds that writing to all of them took."""
         self._wake_planned = False
@@ -227,7 +227,7 @@ class ChangeStream:
 
 
 AT_A_TIME = 64
-"""Those who are woken before the event loop looks at its sockets again."""
+"""The most subscribers woken before the event loop polls its sockets again."""
 PAUSE_EACH = 60e-6
 SHARE = 1.5
 MOST_PAUSE = 0.15

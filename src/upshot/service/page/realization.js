@@ -26,7 +26,7 @@ export function card(way, number, answer, state, committed) {
     h("h3", {}, `Option ${number + 1}`, h("span", { class: "tag" }, plural(changes.length, "change")), way.cost === changes.length ? null : h("span", { class: "tag" }, `cost ${way.cost}`),
       h("span", { class: `tag ${way.side_effects ? "warn" : "good"}` }, way.side_effects ? plural(way.side_effects, "side effect") : "no side effect")),
     changes.length ? h("div", { class: "scroll" }, h("table", { class: "changes" }, h("tbody", {}, changes.map((change) =>
-      h("tr", { class: change.sign }, h("td", { class: "sign" }, change.sign === "come" ? "+" : "−"), h("td", {}, fact(change.name, change.row, columnsOf(change.name, state)))))))) : h("p", { class: "faint" }, "Nothing to do: it is so already."),
+      h("tr", { class: change.sign }, h("td", { class: "sign" }, change.sign === "come" ? "+" : "−"), h("td", {}, fact(change.name, change.row, columnsOf(change.name, state)))))))) : h("p", { class: "faint" }, "Nothing to do: already true."),
     inputs.length ? h("div", { class: "tools open-values" }, inputs.map(({ name, type, input }) => h("label", { class: "choice" }, h("code", {}, name), ` ${type} `, input))) : null,
     way.conditions.map((condition) => h("p", { class: "faint" }, "where ", h("code", {}, condition))),
     witnesses(way.violations),

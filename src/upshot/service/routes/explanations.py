@@ -195,7 +195,7 @@ def _row(question: Question, database: Database) -> Row:
 
 
 async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
-    """Why the row is there, or why it is not and what would bring it about."""
+    """The derivations of the row; if it is absent, the missing premises and the realizations."""
     database = service.database
     for _ in range(_ATTEMPTS):
         found = await service.run_read(lambda: _derivations(question, scopes, database))
@@ -211,7 +211,7 @@ async def _reasons(request: Request, question: Question, service: Service, scope
 
 
 def _derivations(question: Question, scopes: Scopes, database: Database) -> Found:
-    """Why the row is there; why it is not, unless what would bring it about is looked for too."""
+    """The derivations of the row; if it is absent, the missing premises, unless realizations are searched too."""
     view, limit = question.view, question.limit
     with database.reading() as at:
         _require_all_below(view, scopes, database)

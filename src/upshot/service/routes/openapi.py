@@ -247,7 +247,7 @@ class RulesAnswer(BaseModel):
 
 
 class SessionAnswer(BaseModel):
-    """Whose session it is."""
+    """The holder of the session."""
 
     model_config = _example(token="dashboard", subscribe=True, admin=False)
     token: str

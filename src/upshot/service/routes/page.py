@@ -94,7 +94,7 @@ async def network(request: Request) -> Response:
 
 
 def _unfollowed(name: str, database: Database) -> dict[str, str] | None:
-    """Why nobody can follow the relation as a whole, if nobody can."""
+    """The reason that the relation cannot be followed as a whole, if it cannot."""
     if not database.reports_net_changes(name):
         why = nervous_view(name)
     elif not database.reports_changes(name):

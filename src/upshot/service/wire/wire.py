@@ -25,7 +25,7 @@ class BoundedHttp(HttpToolsProtocol):
     """uvicorn's protocol, which bounds neither."""
 
     most_connections: int | None = None
-    """Those beyond are told so, and closed at once."""
+    """Connections beyond this number get an error and are closed at once."""
     _head = 0
     _is_in_head = True
     _is_refused = False

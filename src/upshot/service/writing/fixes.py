@@ -1,4 +1,4 @@
-"""Why a row is not there, with what would bring it about: both of one version, looked for as realizations are."""
+"""Explanations of absent rows with realizations, both of one version, searched as realizations are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from upshot.service.wire.errors import Refused
 from upshot.service.writing.searches import Hunt
 
 _PASSING = ("too-busy", "too-many-rows")
-"""What keeps fixes from being shown, and not the rest of the answer."""
+"""Errors that omit the fixes, and not the rest of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Hunt:
     status: str = OPEN
     reason: str = ""
     is_alone: bool = False
-    """Whether it has a version for itself, which nobody changes: it keeps nobody waiting."""
+    """True if it has a copy of a version to itself: then it blocks no other request."""
     _copy: Callable[[], Database] | None = None
     _search: Realizations | None = None
     _moment: float = MOMENT

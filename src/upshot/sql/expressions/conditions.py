@@ -24,7 +24,7 @@ _LONG_LIST = 8
 
 
 def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
-    """When the condition has the value; if not `certain`, also when it is unknown."""
+    """The formula for the condition having the value; if not `certain`, also for its being unknown."""
     match node:
         case exp.Paren():
             return block.holds(node.this, value=value, certain=certain)
@@ -149,7 +149,7 @@ def _boolean(block: Block, found: Value, node: exp.Expression, value: bool, cert
 
 
 def is_true(block: Block, found: Value, node: exp.Expression) -> Formula:
-    """When the value of a condition is true."""
+    """The formula for the value of a condition being true."""
     return _boolean(block, found, node, value=True, certain=True)
 
 

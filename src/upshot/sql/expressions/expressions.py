@@ -40,7 +40,7 @@ _CURES: dict[type[exp.Expression], str] = {
     exp.Array: "there is no array type: write VALUES, or a table with a row for each element",
     exp.Rand: "a view must give the same rows for the same tables: draw the numbers in the program",
 }
-"""What to write in place of functions that have no counterpart."""
+"""Help for functions that have no counterpart."""
 
 
 def value_of(block: Block, node: exp.Expression) -> Value:

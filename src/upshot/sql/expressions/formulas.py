@@ -53,7 +53,7 @@ def disjunction(parts: Iterable[Formula]) -> Formula:
 
 
 def is_null(term: Term) -> Formula:
-    """That the term is NULL: a function is where one of its arguments is."""
+    """The formula for the term being NULL: a function is NULL if one of its arguments is."""
     match term:
         case Variable():
             return Test("is_null", (term,))
@@ -66,7 +66,7 @@ def is_null(term: Term) -> Formula:
 
 
 def is_given(term: Term) -> Formula:
-    """That the term is not NULL."""
+    """The formula for the term not being NULL."""
     match term:
         case Variable():
             return Not(Test("is_null", (term,)))

@@ -99,7 +99,7 @@ class Block:
         return any(home is source for source in self.scope.outer())
 
     def holds(self, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
-        """When the condition has the value; if not `certain`, also when it is unknown."""
+        """The formula for the condition having the value; if not `certain`, also for its being unknown."""
         return conditions.holds(self, node, value=value, certain=certain)
 
     def can_be_unknown(self, node: exp.Expression) -> bool:

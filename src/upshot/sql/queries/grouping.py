@@ -36,7 +36,7 @@ class _Spec:
     distinct: bool
     value: Value | None
     separator: Value | None = None
-    """What `string_agg` puts between the texts."""
+    """The separator of `string_agg`."""
 
 
 @dataclass(frozen=True, slots=True)

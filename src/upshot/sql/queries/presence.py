@@ -27,7 +27,7 @@ class Presence:
     marked: tuple[bool, ...]
 
     def probe(self, terms: Sequence[Term]) -> tuple[Formula, Formula]:
-        """When there is a row of these values, and when there is none."""
+        """The formulas for a row with these values being present and absent."""
         found: list[Formula] = []
         missing: list[Formula] = []
         for tests, args in _choices(terms, self.types, self.marked):

@@ -44,7 +44,7 @@ class CommonTable:
     query: exp.Expression
     columns: tuple[exp.Identifier, ...]
     visible: int
-    """How many of the queries of WITH it sees."""
+    """The number of WITH queries that it may read."""
     stored: dict[bool, Stored] = field(default_factory=dict)
 
 

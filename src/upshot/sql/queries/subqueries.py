@@ -55,7 +55,7 @@ def _branches(block: Block, query: exp.Expression) -> list[Branch]:
 
 
 def exists(block: Block, node: exp.Exists) -> tuple[Formula, Formula]:
-    """When the query has a row, and when it has none."""
+    """The formulas for the query having a row and having none."""
     query = inner_query(node.this)
     if isinstance(query, exp.Select) and _has_one_row(query):
         return TRUE, FALSE
@@ -148,7 +148,7 @@ def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple
 
 
 def _by_case(subject: Value, rows: Presence, keys: Sequence[Variable], *, present: bool) -> Formula:
-    """That a row equals the value, or that none does."""
+    """The formula for a row equal to the value, or for none."""
     found = []
     for case in subject.cases:
         there, missing = rows.probe([*keys, case.term])
@@ -176,7 +176,7 @@ def _any(
     block: Block, op: str, node: exp.Expression, left: Sequence[exp.Expression], query: exp.Expr, *,
     value: bool, certain: bool,
 ) -> Formula:  # fmt: skip
-    """That a row of the query compares so: true if one does, false if all certainly do not."""
+    """The formula for a row that satisfies the comparison: true if one does, false if all certainly do not."""
     branches = _branches(block, inner_query(query))
     made = []
     for branch in branches:

@@ -48,7 +48,7 @@ class Phase:
     count: int
     externs: tuple[Extern, ...]
     origin: tuple[tuple[int, RulePlan], ...]
-    """Where each plan's code starts, for messages."""
+    """The start of each plan's code, for messages."""
     widest: int
     """The largest number of columns of a relation."""
     limits: Mapping[int, tuple[Schema, int]] = field(default_factory=dict)

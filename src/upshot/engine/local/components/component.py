@@ -179,7 +179,7 @@ class LocalComponent:
             phases.release()
 
     def _follow_or_recompute(self, work: ViewWork) -> None:
-        """Whatever is expected to take fewer steps, if the policy leaves that open."""
+        """Run the alternative that is expected to take fewer steps, if the policy leaves that open."""
         situation = self._situation()
         decision = decide(self.plan.policy, situation, self._experience)
         work.decision = str(decision)

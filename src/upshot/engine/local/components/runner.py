@@ -49,7 +49,7 @@ class Runner:
         self._state = Buffer(8 * op.S_COMPONENT)
         self._words = self._state.words()
         self._header = array("q", bytes(8 * op.S_COMPONENT))
-        """What the state's words are at the start of a run."""
+        """The words of the state at the start of a run."""
         self._header_words = memoryview(self._header)
         self._block = Buffer()
         self.lenient = False

@@ -18,9 +18,9 @@ from upshot.engine.local.kernel.code_cache import Compilation
 log = logging.getLogger("upshot.engine")
 
 PATIENCE = 25_000
-"""How many steps the uncompiled kernel may take in a process, over all, before machine code is loaded."""
+"""The most steps of the uncompiled kernel in a process before machine code is loaded."""
 LENIENCE = 40
-"""How many times that, if another thread is loading it: a matter of seconds."""
+"""The factor on `PATIENCE` while another thread is loading it: a matter of seconds."""
 WORTH_WAITING = 1_000_000
 """Steps of one piece of work that is not begun without machine code."""
 _COMPILED = "upshot.engine.local.kernel.compiled"

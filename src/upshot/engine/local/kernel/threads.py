@@ -18,7 +18,7 @@ def _available() -> int:
 
 
 WORKERS = min(_available(), _MOST)
-"""How many work side by side, the calling thread included."""
+"""The number of threads that work in parallel, the calling thread included."""
 
 
 @functools.cache

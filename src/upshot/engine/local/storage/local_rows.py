@@ -115,7 +115,7 @@ class RowsFactory:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self.location: str | None = None
-        """Where files of DataFrames go, if not to the location of their session."""
+        """The location for files of DataFrames, if not that of their session."""
         self._lock = Lock()
         self.alive: WeakSet[CodedRows] = WeakSet()
         self._unfetched: WeakSet[CodedRows] = WeakSet()

@@ -48,7 +48,7 @@ class Storage:
 
     def __init__(self) -> None:
         self.account = Account()
-        """What all tables and indexes take."""
+        """The memory of all tables and indexes."""
         self._tables = Buffer()
         self._indexes = Buffer()
         self._free_tables: list[int] = []

@@ -11,7 +11,7 @@ from upshot.engine.local.kernel.memory import Account, Buffer, store8
 
 _TOP = 1 << 62
 _MANY = 8
-"""When the values to rank are more than this part of those that are, all are ranked anew."""
+"""All values are ranked again if the unranked ones exceed one part in this many."""
 
 
 class Texts(Protocol):

@@ -66,7 +66,7 @@ ONE_JOB = 1 << 20
 """With so many rows expected in the parts, what is touched is found in the job that goes on with it."""
 
 _PIVOT = "touched pivots"
-"""What the heads that are looked for are called; no relation is called so."""
+"""The name of the heads of a search; no relation has this name."""
 
 
 class Decomposed:
@@ -86,7 +86,7 @@ class Decomposed:
         self._schemas: Mapping[str, Schema] = normal.schemas
         self._jobs, self._session, self._most_shared = jobs, jobs.session, most_shared
         self._outgrown = False
-        """Whether a part was more than a worker may hold."""
+        """True if a part exceeded the memory of a worker."""
         self._received: float | None = None
         """Rows that parts were given for each row that drove the change before."""
         self._returned: float | None = None
@@ -393,7 +393,7 @@ def _width(types: Sequence[Type]) -> int:
 
 
 _TEXT = 24
-"""What a text is taken to need."""
+"""The assumed bytes of a text."""
 
 
 def _as_function(task: LoadTask | ChangeTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

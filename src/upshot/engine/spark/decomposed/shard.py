@@ -326,7 +326,7 @@ class _Steps:
     def __init__(self, rows: Mapping[str, Codes], pivots: Mapping[str, Sequence[int]], expected: int = 0) -> None:
         self._rows, self._next, self.made = dict(rows), 0, 0
         self._expected = expected
-        """How many rows of the views there are, if that is known."""
+        """The number of rows of the views, if known."""
         self.left = 1
         self._bounds: dict[str, Codes] = {}
         if pivots and sum(map(len, rows.values())) > _FEW:

@@ -35,7 +35,7 @@ class ShardPlan:
     """The program without the recursion: shared relations and what is derived from them alone."""
     whole: ProgramPlan
     places: Mapping[Span, str]
-    """What errors call the places of the rules."""
+    """The names of the rules' places in errors."""
     limits: Limits
 
     @property

@@ -61,9 +61,9 @@ class DemandRounds:
         own = [name for name, meaning in program.relations.items() if meaning.held is not RowOrigin.STORED]
         self._known = {name: Contents(program.schemas[name].types) for name in own}
         self._grown: dict[str, list[Piece]] = {name: [] for name in own}
-        """What each relation of the rules got, round by round."""
+        """The new rows of each relation of the rules, round by round."""
         self._windows: dict[str, Piece] = {}
-        """What drives the rules of the round that is being made."""
+        """The rows that drive the rules of the current round."""
         self._given: set[str] = set()
         results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
         passing = sorted((gate, name) for name, gate in program.last_read.items() if name in self._known)

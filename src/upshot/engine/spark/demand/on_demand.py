@@ -35,7 +35,7 @@ _MOST_PROGRAMS = 32
 """Demand programs kept, by what they are for; the oldest goes."""
 
 _EVERYTHING = LocalPiece.of([()], ())
-"""What a question without bound columns is asked with."""
+"""The demand of a query without bound columns."""
 
 
 Before = Callable[[str], Steps[Contents]]

@@ -56,7 +56,7 @@ class RecursionInDriver:
         return needed_bytes(tables[name] for name in (*self._component.reads, *self._component.views))
 
     def refusal(self, tables: Mapping[str, Table]) -> str:
-        """Why the driver does not hold the rows."""
+        """The reason that the driver does not hold the rows."""
         if not self._memory.most:
             return "the driver is to hold nothing"
         if self._outgrown:

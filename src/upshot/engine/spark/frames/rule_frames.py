@@ -150,14 +150,14 @@ class _Body:
     session: SparkSession
     small: bool
     few: bool
-    """Whether the bindings may be sent to every worker: the driver is small, or there are no rows yet."""
+    """True if the bindings may be sent to every worker: the driver is small, or there are no rows yet."""
     frame: DataFrame | None = None
     columns: dict[str, str] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
     conditions: list[Column] = field(default_factory=list)
     made: int = 0
     signed: bool = False
-    """Whether the bindings have a column `sign` that goes with them."""
+    """True if the bindings have a column `sign`."""
     rule: Scope = field(init=False)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ _FEWER = 4
 """Once so many times fewer rows are without a proof, the search is made narrow again, for those alone."""
 
 _ASKED = "rows asked for"
-"""What rows together with those that ask for them are called; no relation is called so."""
+"""The name of rows paired with the rows that request them; no relation has this name."""
 
 Rows = dict[str, Piece]
 """Rows of each view of the component."""

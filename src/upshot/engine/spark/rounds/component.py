@@ -53,7 +53,7 @@ class Propagation:
         self._working = {view: table.committed for view, table in self._views.items()}
         """The new state of the views so far."""
         self._driving: dict[tuple[str, Change], Piece | Contents] = {}
-        """What drives the rules of the next round, for the component's own views."""
+        """The rows that drive the rules of the next round, for the component's own views."""
 
     # ---- strategies --------------------------------------------------------------------------------------------
 

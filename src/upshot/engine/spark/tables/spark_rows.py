@@ -56,7 +56,7 @@ class SparkRows:
         self._making = threading.Lock()
         self._count = held.count
         self.is_lent = False
-        """Whether a DataFrame was given out that reads the files."""
+        """True if a DataFrame of the user reads the files."""
 
     def __len__(self) -> int:
         return self._count
@@ -223,7 +223,7 @@ class HandedOut:
         self.session, self.private, self.workspace = session, private, workspace
         self._alive: WeakSet[SparkRows] = WeakSet()
         self._lent: list[SparkRows] = []
-        """Those that a DataFrame reads, which may outlive them."""
+        """The rows that a DataFrame reads, which may outlive them."""
         self._unread: list[str] = []
         """Folders of rows that nobody can read any more."""
 

@@ -54,7 +54,7 @@ class Table:
         self._steps: deque[Step] = deque(maxlen=MOST_STEPS)
         self.committed = Contents(self.stored_types)
         self.is_known = False
-        """Whether the rows are those of a store, and only how often each is derived is still to be computed."""
+        """True if the rows are those of a store, and only their numbers of derivations must be computed."""
         self.previous: Table | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
         self.rollback()
@@ -79,7 +79,7 @@ class Table:
         self.neighbors: dict[tuple[int, ...], list[Row]] = {}
         """Old rows that share a key with a row which the change touches, by key, where they were looked up."""
         self.is_irrelevant = False
-        """Whether it is known that no literal of any view matches a row of the change."""
+        """True if no literal of any view can match a row of the change."""
 
     def logical(self) -> Contents:
         """The committed rows, without the number of derivations."""
