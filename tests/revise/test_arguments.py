@@ -94,7 +94,7 @@ def test_bounds_take_any_list_of_constants() -> None:
 def test_asking_for_nothing_is_refused_and_repairing_nothing_is_not() -> None:
     db = database(PROGRAM)
     for nothing in ({}, {"insert": {"v": []}}, {"insert": {}, "delete": {}}):
-        with pytest.raises(upshot.UsageError, match="nothing is asked for") as refused:
+        with pytest.raises(upshot.UsageError, match="the request is empty") as refused:
             db.realize(**nothing)  # type: ignore[arg-type]
         assert (refused.value.code, "{" in refused.value.help) == ("empty-request", True)
     assert [way.lines() for way in db.repairs()] == [[]]

@@ -156,16 +156,16 @@ class Owner:
         left.rename(self.root)
 
     def targets(self) -> None:
-        """A new store, and a back-up, where nothing can be written."""
+        """A new store, and a backup, where nothing can be written."""
         other = self.place / "other"
         other.mkdir()
         with read_only(other), self.opened() as db:
             for what, act in {
                 "a new store": lambda: upshot.connect(other / "new").close(),
                 "a new store in an empty folder": lambda: upshot.connect(other).close(),
-                "a back-up": lambda: db.backup(other / "copy"),
-                "a back-up into an empty folder": lambda: db.backup(other),
-                "a back-up from outside": lambda: back_up_from_outside(self.root, other / "copy"),
+                "a backup": lambda: db.backup(other / "copy"),
+                "a backup into an empty folder": lambda: db.backup(other),
+                "a backup from outside": lambda: back_up_from_outside(self.root, other / "copy"),
             }.items():
                 try:
                     act()

@@ -148,7 +148,7 @@ def test_commits_go_on_while_a_copy_is_made_and_the_copy_is_of_one_of_them(
 
 
 def _counted(patch: pytest.MonkeyPatch, fail_at: int, done: list[str]) -> None:
-    """Every call by which a back-up writes is counted, and one of them fails."""
+    """Every call by which a backup writes is counted, and one of them fails."""
 
     def wrap(owner: object, name: str) -> None:
         real = getattr(owner, name)

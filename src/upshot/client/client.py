@@ -62,10 +62,10 @@ class Subscriptions:
         limit: int | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """A new subscription, to a view or, with `parameters` (an empty dict if it has none), to a query. `events`:
-        `insert` or `delete` for rows of one sign; `limit`: the most rows of a sign in one delivery. `secret` is the
-        NAME of a secret: the service signs with what stands in its environment under `UPSHOT_WEBHOOK_SECRET_<NAME>`. If
-        the answer is lost it is not sent again: look into `list()`."""
+        """Subscribe a URL to a view or, with `parameters` (empty if it has none), to a query. `events`: `insert`
+        or `delete` to receive only those rows; `limit`: the most inserted or deleted rows in one delivery. `secret` is
+        the NAME of a secret: the service signs with the value of its environment variable
+        `UPSHOT_WEBHOOK_SECRET_<NAME>`. The request is not repeated if its answer is lost: check `list()`."""
         subject = {"view": view} if parameters is None else {"query": view, "parameters": dict(parameters)}
         content = {**subject, "url": url, "secret": secret, "where": where, "every": every, "since": since}
         content |= {"events": events, "limit": limit}
@@ -82,11 +82,11 @@ class Subscriptions:
         self._requests.delete(self._path(id))
 
     def resume(self, id: str, *, skip: bool = False) -> dict[str, Any]:
-        """Goes on with one that was suspended, from its cursor; `skip` leaves out what could not be delivered."""
+        """Resume a suspended subscription from its cursor; `skip` omits the delivery that failed."""
         return self._requests.post(f"{self._path(id)}/resume", {"skip": skip}, repeatable=not skip)
 
     def deliver(self, id: str) -> dict[str, Any]:
-        """Delivers now what has changed, for a subscription on demand."""
+        """Deliver the changes now, for a subscription on demand."""
         return self._requests.post(f"{self._path(id)}/deliver", repeatable=True)
 
     def dead_letters(self, id: str) -> Sequence[Mapping[str, Any]]:
@@ -112,7 +112,7 @@ _NAME = re.compile(r"\s*[\w?]+\s*")
 
 
 class _Expired(Exception):
-    """The pages of an answer are not kept any more: it is asked for again from its beginning."""
+    """The service no longer keeps the pages of an answer: read it again from its beginning."""
 
 
 class Answer(Rows):
@@ -126,7 +126,7 @@ class Answer(Rows):
 
 
 class AnswerPage(Answer):
-    """Rows in an order, a page of them; `next` asks for the page behind it, None if there is none."""
+    """A page of sorted rows; `next` is the cursor of the following page, None if there is none."""
 
     __slots__ = ("next",)
 
@@ -136,11 +136,11 @@ class AnswerPage(Answer):
 
 
 class Client:
-    """Usable from several threads. Calls raise the errors that a database in process raises; what can pass (no
-    connection, a service that restarts) is tried again for `retry_for` seconds before it is raised.
+    """A connection to a service; several threads may share it. Calls raise the same errors as a database in process.
+    After a temporary failure (no connection, a service that restarts) a call is retried for `retry_for` seconds.
 
-    `token` is taken from the environment (`UPSHOT_TOKEN`) unless given; `ca` is a file with the certificates of the
-    authorities to trust; `timeout` bounds the silence within one answer, in seconds; `largest` its bytes.
+    `token` defaults to the environment variable `UPSHOT_TOKEN`. `ca` is a file with trusted CA certificates. `timeout`
+    is the longest pause within one answer, in seconds; `largest` the most bytes of an answer.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Client:
         """Webhooks."""
 
     def close(self) -> None:
-        """Ends idle connections. Copies go on until they are closed themselves."""
+        """Close idle connections. Copies continue until they are closed themselves."""
         self._transport.close()
 
     def __enter__(self) -> Client:
@@ -190,9 +190,10 @@ class Client:
         expect: Mapping[str, Facts] | None = None,
         key: str | None = None,
     ) -> Outcome:
-        """Commits, once, however often it has to be sent. If no answer came in time, `outcome-unknown` is raised: the
-        same call with the `key` it names settles the doubt. With `expect`, as in `{"delete": {"closure": [(1, 3)]}}`,
-        it is committed only if these rows are there in the end (`insert`), and those are not (`delete`)."""
+        """Commit a transaction exactly once, even if the request is repeated. If no answer arrives in time,
+        `outcome-unknown` is raised: repeat the call with the `key` that the error names. With `expect`, as in
+        `{"delete": {"closure": [(1, 3)]}}`, it is committed only if at its end the rows of `insert` are present and
+        those of `delete` absent."""
         body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace}, meta)
         if expect is not None:
             body["expect"] = transaction_body(expect)
@@ -233,11 +234,11 @@ class Client:
         side_effect_free_first: bool = False,
         prefer: str | None = None,
     ) -> Realizations:
-        """The minimal sets of base changes after which these rows are there, and those are not, in views or base
-        relations, and no constraint is newly violated: the cheapest first, at most so many. `repair` names a constraint
-        whose witnesses are to go, or is `*`; `bounds` is an `upshot.Bounds`, or a dict with some of its names. Rows to
-        delete may be a pattern, as in `delete={"access": 'access("ann", _)'}`; with `prefer="least_side_effects"` those
-        come first whose changes affect the fewest other rows of views."""
+        """Find minimal sets of base changes that insert and delete these rows of views or base relations and violate no
+        further constraint: the cheapest first, at most `limit`. `repair` names a constraint whose violations must be
+        removed; `*` means all. `bounds` is an `upshot.Bounds`, or a dict with some of its names. Rows to delete may be
+        a pattern, as in `delete={"access": 'access("ann", _)'}`. `prefer="least_side_effects"` puts those first whose
+        changes affect the fewest other rows of views."""
         body = realizations_body(insert, delete, frozen, cost, bounds)
         body |= {"limit": limit, "side_effect_free_first": side_effect_free_first}
         if repair is not None:
@@ -250,8 +251,8 @@ class Client:
     def apply(
         self, realization: Realization, values: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Outcome:
-        """Commits a realization, with `values` for its placeholders by name, once, as `transaction` does. It is proven
-        again then: what would no longer bring about what was asked for is refused (`not-a-realization`)."""
+        """Commit a realization exactly once, with `values` for its placeholders by name. A realization that no longer
+        satisfies the request is rejected (`not-a-realization`)."""
         insert, delete = filled(realization, values)
         try:
             return self.transaction(insert=insert, delete=delete, expect=realization.expect, key=key)
@@ -432,11 +433,11 @@ class Client:
         silence: float = SILENCE,
         **parameters: Any,
     ) -> Copy:
-        """A copy of the view that stays exactly current, once it holds an answer. `view` may be a query, a rule body or
-        a SELECT, with values for its `$x` or `:x` as `parameters`. `since`: the rows as they were at
-        that version, and then every change after it; `every`: net changes, at most one in so many seconds; `state`: a
-        file that keeps the copy, to go on from when the client starts again, whatever `since` says then; `on_trouble`
-        is told of each connection that ended. A connection without a sign for `silence` seconds is given up."""
+        """Return a copy of the view that stays exactly current, once it has its first rows. `view` may be a query, a
+        rule body or a SELECT, with values for its `$x` or `:x` as `parameters`. `since`: start with the rows of that
+        version, then apply every later change. `every`: apply net changes, at most once in that many seconds. `state`:
+        a file that stores the copy; the next client resumes from it and ignores `since`. `on_trouble` is called with
+        each connection error. A connection that is silent for `silence` seconds is closed."""
         if since is not None and (isinstance(since, bool) or since < 0):
             raise UsageError("`since` must be a version", code="wrong-argument", help="0 is the empty database")
         bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}

@@ -38,7 +38,7 @@ from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
-SO_ALREADY = "nothing to do: already true"
+ALREADY_TRUE = "nothing to do: already true"
 
 
 class Realizations(Iterator[Realization]):
@@ -146,7 +146,7 @@ class Realizations(Iterator[Realization]):
             self._proven_so_far += 1
             if not proven.size:
                 # Whatever changes something is not minimal beside it.
-                self.status, self.reason = ALL, SO_ALREADY
+                self.status, self.reason = ALL, ALREADY_TRUE
         return proven
 
     def _found(self) -> Realization | None:
@@ -182,7 +182,7 @@ class Realizations(Iterator[Realization]):
     def _step(self, search: Search, seconds: float, models: float = math.inf) -> Found | None:
         with self._state.writing("look for realizations"):
             if self._state.version != self._version:
-                message = "the database has changed since these realizations were asked for"
+                message = "the database has changed since this search began"
                 raise UsageError(message, code="state-changed", help="ask again")
             return search.run(seconds, models)
 
@@ -311,12 +311,12 @@ class Realizations(Iterator[Realization]):
         if len(asked) != 1 and keyed is not None:
             return self._key_conflict(keyed)
         if len(asked) != 1:
-            return "what is asked for contradicts itself"
+            return "the request contradicts itself"
         (key,) = asked
         shown = fact(checked.schemas[key[0]], key[1])
         if key in self._request.insert:
             return f"nothing brings `{shown}` about"
-        return f"`{shown}` stands in the way, and cannot be changed"
+        return f"`{shown}` prevents it, and cannot be changed"
 
     def _has_key(self, name: str) -> bool:
         """Test whether rows of a base relation can be inserted and deleted freely, apart from others with their key."""
@@ -345,15 +345,15 @@ class Revises:
         side_effect_free_first: bool = False,
         prefer: str | None = None,
     ) -> Realizations:
-        """The minimal sets of base changes after which these rows are there, and those are not, in views or base
-        relations, and no constraint is newly violated: the cheapest first, each found when it is asked for.
+        """Find minimal sets of base changes that insert and delete these rows of views or base relations and violate no
+        further constraint. The cheapest come first; each is searched for when it is requested.
 
-        Rows to delete may be a pattern, as in `delete={"access": 'access("ann", _)'}`: all rows of it, now. `frozen`
-        relations are not changed (`+r` or `-r`: not in this direction); `cost` is the price of one change by relation,
-        or by `+r` and `-r`, 1 by default. With a `limit` at most so many are given. With
-        `prefer="least_side_effects"` those come first whose changes affect the fewest other rows of views, each by
-        itself; with `side_effect_free_first` all are searched for before the first is given, and sorted by what they
-        change together.
+        Rows to delete may be a pattern, as in `delete={"access": 'access("ann", _)'}`: all current rows that match.
+        `frozen` relations do not change; `+r` forbids inserts only, `-r` deletes only. `cost` is the price of one
+        change by relation, or by `+r` and `-r`; the default is 1. `limit` is the most realizations returned.
+        `prefer="least_side_effects"` puts those first whose changes, each by itself, affect the fewest other rows of
+        views. `side_effect_free_first` finds all realizations before it returns the first, and sorts them by their
+        side effects as a whole.
         """
         state = self._state
         state.open()
@@ -373,14 +373,14 @@ class Revises:
 
     def search_reach(self, relations: Iterable[str]) -> frozenset[str]:
         """The relations, constraints and active rules that realizations of a request for rows of these relations can
-        hang on: whoever may see all of them learns nothing else from the answer."""
+        depend on: a reader of all of them learns nothing else from the answer."""
         self._state.open()
         return search_reach(self._state.compiled.checked, relations)
 
     def apply(self, realization: Realization, values: Mapping[str, Any] | None = None) -> Transaction:
-        """Commits a realization, with `values` for its placeholders by name. It is proven again in the state as it is
-        now: what would no longer bring about the request, or violates a constraint, is refused and nothing happens. The
-        transaction, ended."""
+        """Commit a realization, with `values` for its placeholders by name, and return the transaction. The current
+        state decides: a realization that no longer satisfies the request, or violates a constraint, is rejected and
+        nothing is committed."""
         state = self._state
         state.open()
         if not isinstance(realization, Realization):
@@ -439,19 +439,19 @@ class Revises:
         side_effect_free_first: bool = False,
         prefer: str | None = None,
     ) -> Realizations:
-        """The ways to do away with the violations there are, of one constraint or of all; or, for insertions and
-        deletions of base rows that would be rejected, the ways to make them together with what they need. The rest is
-        as for `realize`."""
+        """Find realizations that remove the current violations of one constraint or of all. With `insert` and `delete`:
+        realizations that make these base changes, which a constraint rejects, together with further changes that
+        satisfy the constraint. The other arguments are those of `realize`."""
         state = self._state
         state.open()
         require_name(constraint)
         known = state.compiled.checked.constraints
         if constraint is not None and constraint not in known:
             hint = did_you_mean(constraint, known) or "name a constraint of the program"
-            raise UsageError(f"there is no constraint `{constraint}`", code="unknown-relation", help=hint)
+            raise UsageError(f"unknown constraint `{constraint}`", code="unknown-relation", help=hint)
         if constraint is not None and (insert or delete):
-            message = "a constraint, or rows to insert and delete: `repairs` takes one or the other"
-            help = "the rows are brought in so that no constraint is newly violated"
+            message = "`repairs` takes a constraint, or rows to insert and delete, not both"
+            help = "with rows, the realizations violate no further constraint"
             raise UsageError(message, code="wrong-argument", help=help)
         if insert or delete:
             require_base_rows(state, insert, delete)

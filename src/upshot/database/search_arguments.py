@@ -38,8 +38,8 @@ def request_of(state: State, insert: Any, delete: Any) -> Request:
     )
     if both := request.insert & request.delete:
         name, row = min(both, key=repr)
-        message = f"`{fact(state.compiled.checked.schemas[name], row)}` is to be there and not to be there"
-        raise UsageError(message, code="request-contradicts", help="ask for one of the two")
+        message = f"`{fact(state.compiled.checked.schemas[name], row)}` is both inserted and deleted by the request"
+        raise UsageError(message, code="request-contradicts", help="request one of the two")
     _refuse_shared_keys(state.schemas, request)
     return request
 
@@ -50,7 +50,7 @@ def _without_patterns(state: State, given: Mapping[str, Any] | None, word: str) 
     for name, rows in found.items():
         patterns = patterns_in(rows)
         if patterns and word == "insert":
-            message = f"`{patterns[0]}` is a pattern, and rows to insert are named"
+            message = f"`{patterns[0]}` is a pattern; rows to insert must be given by their values"
             raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
         if patterns:
             named = [] if isinstance(rows, str) else [each for each in rows if not isinstance(each, str)]
@@ -117,8 +117,8 @@ def require_rows(request: Request, delete: Any) -> Request:
     """The request, unless it asks for nothing; a pattern that no row matches is satisfied already."""
     if request.insert or request.delete or any(map(patterns_in, (delete or {}).values())):
         return request
-    message = "nothing is asked for"
-    raise UsageError(message, code="empty-request", help=f"say what is to be there or not: {_ROWS}")
+    message = "the request is empty"
+    raise UsageError(message, code="empty-request", help=f"name rows to insert or delete: {_ROWS}")
 
 
 def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None:
@@ -133,7 +133,7 @@ def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None
                 shown = f"`{fact(schema, other[1])}` and `{fact(schema, row)}`"
                 columns = ", ".join(schema.columns[place].name for place in places)
                 message = f"{shown} cannot both be there: they share the key ({columns}) of `{name}`"
-                raise UsageError(message, code="request-contradicts", help="ask for one of the two")
+                raise UsageError(message, code="request-contradicts", help="request one of the two")
 
 
 def require_base_rows(state: State, *parts: Any) -> None:

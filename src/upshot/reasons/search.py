@@ -261,5 +261,5 @@ def out_of_bounds(bounds: int) -> LimitError:
     return LimitError(
         f"no derivation was found among {bounds:,} rule instances",
         code="explanation-bounds",
-        help="raise `bounds`, or ask about a row that rests on fewer others",
+        help="raise `bounds`, or explain a row that depends on fewer others",
     )

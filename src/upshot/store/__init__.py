@@ -12,7 +12,7 @@ To change a record: its fields in `entries`, its columns in `log`, its bytes in 
 A group (`database/group.py`) is transactions with one write: each is accepted by the engine as it ends, but its record
 waits, and so do readers, watchers and the outbox, until all records are written; should that fail, the base changes are
 made again the other way round. What is older than the bounds of retention, or than what cursors need, goes in slices
-between commits (`store/retention.py`). A back-up (`store/backup.py`) is a read transaction on the log and a copy of
+between commits (`store/retention.py`). A backup (`store/backup.py`) is a read transaction on the log and a copy of
 folders that do not change.
 """
 

@@ -46,7 +46,7 @@ def back_up(root: Path, target: str | os.PathLike[str], held: Held) -> int:
     except BaseException as error:
         _clear(place, is_new)
         if isinstance(error, OSError | sqlite3.Error):
-            raise failed(f"be backed up to `{place}`", error, help="there is no back-up") from error
+            raise failed(f"be backed up to `{place}`", error, help="no backup was made") from error
         raise
 
 
@@ -104,7 +104,7 @@ def _empty_place(target: str | os.PathLike[str], root: Path) -> Path:
     try:
         place = Path(target).absolute()
     except TypeError:
-        message = f"a back-up goes into a folder, not into {type(target).__name__}"
+        message = f"a backup is written to a directory, not to {type(target).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.backup("copy/")') from None
     if place.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"`{place}` is inside the store", code="target-not-empty", help="name a folder elsewhere")
@@ -166,7 +166,7 @@ def _copy_folder(source: Path, target: Path, files: Sequence[StoredFile]) -> Non
             raise _Vanished(
                 f"the store is damaged: `{source / name}` is missing",
                 code="store-damaged",
-                help="there is no back-up; put back the whole folder from an earlier one",
+                help="no backup was made; put back the whole folder from an earlier one",
             ) from None
         if found != (size, checksum):
             raise damaged(f"`{source / name}` does not hold the bytes that were written")

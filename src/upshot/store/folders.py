@@ -16,7 +16,7 @@ from upshot.store.trouble import damaged
 LOG = "log.sqlite"
 NEW_LOG = "log.sqlite.new"
 UNFINISHED = "log.sqlite.unfinished"
-"""The log of a back-up until all of it is there."""
+"""The log of a backup until all of it is there."""
 LOCK = "lock"
 ACKNOWLEDGED = "acknowledged"
 SNAPSHOTS = "snapshots"

@@ -93,9 +93,9 @@ def refuse_others(root: Path) -> None:
         raise _not_a_store(root, "is a file")
     if (root / UNFINISHED).exists():
         raise UsageError(
-            f"`{root}` is a back-up that did not come to its end",
+            f"`{root}` is an incomplete backup",
             code="backup-unfinished",
-            help="remove the folder and make the back-up again",
+            help="remove the directory and repeat the backup",
         )
     if (root / LOG).exists():
         found = header_format(root)

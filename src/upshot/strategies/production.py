@@ -21,12 +21,12 @@ from upshot.syntax.printing import print_atom, print_formula
 _SHORT = {INSERTED: "ins ", DELETED: "del ", BEFORE: "old ", "": ""}
 
 _ABOUT = {
-    RulePurpose.START: "the first round of views that are asked for",
-    RulePurpose.NEGATED_INSERT: "rows that go because a negated relation gained some",
-    RulePurpose.DELETE: "rows that go because a relation lost some",
-    RulePurpose.REINSERT: "rows that went and have another derivation",
-    RulePurpose.NEGATED_DELETE: "rows that come because a negated relation lost some",
-    RulePurpose.INSERT: "rows that come because a relation gained some",
+    RulePurpose.START: "the first evaluation of requested views",
+    RulePurpose.NEGATED_INSERT: "rows deleted because a negated relation gained rows",
+    RulePurpose.DELETE: "rows deleted because a relation lost rows",
+    RulePurpose.REINSERT: "deleted rows that have another derivation",
+    RulePurpose.NEGATED_DELETE: "rows inserted because a negated relation lost rows",
+    RulePurpose.INSERT: "rows inserted because a relation gained rows",
 }
 
 

@@ -28,15 +28,15 @@ class RulePurpose(IntEnum):
     START = 0
     """the first round of a view that is computed on demand"""
     NEGATED_INSERT = 1
-    """rows that go because a negated relation gained some"""
+    """rows deleted because a negated relation gained rows"""
     DELETE = 2
-    """rows that go because a positive relation lost some"""
+    """rows deleted because a positive relation lost rows"""
     REINSERT = 3
-    """rows that went and have another derivation"""
+    """deleted rows that have another derivation"""
     NEGATED_DELETE = 4
-    """rows that come because a negated relation lost some"""
+    """rows inserted because a negated relation lost rows"""
     INSERT = 5
-    """rows that come because a positive relation gained some"""
+    """rows inserted because a positive relation gained rows"""
 
 
 _WORD = {

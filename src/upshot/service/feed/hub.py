@@ -250,8 +250,8 @@ class Hub:
                 try:
                     made, closed = self._next_batch()
                 except Exception:
-                    # Whoever followed asks the log, and is told what is wrong if that is no better.
-                    log.exception("a commit could not be told")
+                    # Subscribers continue from the log, and get an error if that fails too.
+                    log.exception("a commit could not be reported")
                     made, closed = [], self._overrun()
                 try:
                     self._loop.call_soon_threadsafe(self._deliver, made, closed, self._taken)
@@ -282,7 +282,7 @@ class Hub:
 
     def _overrun(self) -> list[ChangeStream]:
         """Closes all streams: those who follow go on from the log."""
-        log.warning("%d commits that wait to be told are left to the log", len(self._queue))
+        log.warning("%d waiting commits are read from the log instead", len(self._queue))
         with self._guard:
             while self._queue:
                 self._popped()

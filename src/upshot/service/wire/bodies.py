@@ -31,9 +31,9 @@ _LONGEST_NOTES = 16_384
 _LONGEST_NAME = 40
 """Characters of a key or parameter that an answer repeats."""
 MOST_WISHED = 1_000
+"""The most rows that one request for realizations may insert and delete."""
 MOST_EXPECTED = 10_000
-"""Rows that a transaction may expect: those of a request with the rows that its patterns matched."""
-"""Rows that may be asked to be there, or not to be there, at a time."""
+"""The most rows that a transaction may expect: those of a request, with the rows that its patterns matched."""
 
 
 async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = False) -> dict[str, Any]:
