@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from upshot.check.checking import check
+    from upshot.check.checking import check, with_findings
     from upshot.check.clause.query import binding, check_query
-    from upshot.check.mistakes import with_findings
     from upshot.check.printing import print_checked, print_clause
     from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
     from upshot.check.strata import stratify
@@ -35,7 +34,7 @@ else:
             "print_checked": "upshot.check.printing",
             "print_clause": "upshot.check.printing",
             "stratify": "upshot.check.strata",
-            "with_findings": "upshot.check.mistakes",
+            "with_findings": "upshot.check.checking",
         },
     )
 

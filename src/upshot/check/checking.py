@@ -23,6 +23,8 @@ from upshot.check.options import check_directives, constraint_policies, view_opt
 from upshot.check.program import CheckedProgram, CheckedRules, Clause, Constraint
 from upshot.check.short_forms import short_forms
 from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
+from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import ProgramError
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import (
     Activation,
@@ -99,7 +101,7 @@ def check(program: Program) -> CheckedProgram:
     check_monotone(schemas, checked.clauses, checked.strata, findings)
     findings.raise_errors()
     if checked.rules:
-        active.interplay.warn_of_interplay(checked, findings)
+        active.triggering.warn_of_interplay(checked, findings)
     return replace(checked, warnings=findings.sorted_warnings())
 
 
@@ -349,3 +351,30 @@ def _strata(
     for wrong in unstratified(components, found):
         findings.include(wrong)
     return components
+
+
+# ---- texts that could not be read whole ------------------------------------------------------------------------
+
+_DOUBTFUL = {
+    "unknown-relation",
+    "unknown-type",
+    "unknown-constraint",
+    "view-of-base-relation",
+    "action-on-view",
+    "unknown-rule",
+}
+"""Errors that an item that could not be read may have caused: they are not reported along with it."""
+
+
+def with_findings(error: ProgramError, understood: Program) -> ProgramError:
+    """The error of a text that could not be read whole, with what `check` finds in the part that was understood."""
+    try:
+        check(understood)
+    except ProgramError as further:
+        sure = [d for d in further.diagnostics if d.slug not in _DOUBTFUL]
+        return ProgramError(sorted([*error.diagnostics, *sure], key=_place))
+    return error
+
+
+def _place(diagnostic: Diagnostic) -> tuple[str, int]:
+    return (diagnostic.span.source.name, diagnostic.span.start) if diagnostic.span is not None else ("", 2**63)

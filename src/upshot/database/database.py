@@ -468,7 +468,7 @@ class Database(AsksWhy, Revises):
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copies a durable database into a new or empty folder, as it is after one commit, while others go on; the
         version it has there. The copy is a database of its own, to be opened with `upshot.connect`."""
-        return durable.backup.backup(self._state, target)
+        return durable.durable.backup(self._state, target)
 
     @property
     def cursors(self) -> Cursors:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
-    from upshot.check.active import active_rules, interplay
+    from upshot.check.active import active_rules, triggering
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["active_rules", "interplay"]
+__all__ = ["active_rules", "triggering"]

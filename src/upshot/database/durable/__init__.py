@@ -11,7 +11,6 @@ from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
     from upshot.database.durable import (
-        backup,
         batches,
         durable,
         held_version,
@@ -23,4 +22,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["backup", "batches", "durable", "held_version", "history", "journal", "past_version", "retention"]
+__all__ = ["batches", "durable", "held_version", "history", "journal", "past_version", "retention"]

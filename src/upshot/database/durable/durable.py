@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -29,9 +31,9 @@ from upshot.plan.program_plan import strategy_conflicts
 from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
-from upshot.store import Retention, Store, open_lake_store, open_store
+from upshot.store import Retention, Store, back_up, open_lake_store, open_store, pinned_log
 from upshot.store.entries import Relation
-from upshot.store.trouble import damaged
+from upshot.store.trouble import damaged, not_durable
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
 log = logging.getLogger(__name__)
@@ -164,3 +166,26 @@ def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
     for name, schema in compiled.plan.normal.schemas.items():
         if schema.role is Role.BASE and name not in stored:
             raise damaged(f"there are no rows of `{name}`, which the program declares")
+
+
+# ---- backup --------------------------------------------------------------------------------------------------------
+
+
+def backup(state: State, target: str | os.PathLike[str]) -> int:
+    """Copies the database into a new or empty folder; the version it has there."""
+    state.open()
+    if state.journal is None:
+        raise not_durable("has nothing to back up")
+    store = state.journal.store
+    return back_up(store.root, target, _held(state, store))
+
+
+@contextmanager
+def _held(state: State, store: Store) -> Iterator[sqlite3.Connection]:
+    """The log between two commits: what is written and could still be taken back is not in it."""
+    with store.keeping_folders():
+        with state.reading():
+            store.fetch_all()
+            log = pinned_log(store.root)
+        with closing(log):
+            yield log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,13 @@ from sqlglot import exp
 
 from upshot.core.types import NUMBER, SYMBOL, Kind
 from upshot.sql.expressions.coercion import cast
-from upshot.sql.expressions.like import like_pattern
 from upshot.sql.expressions.values import Value, call, combined, plain
 from upshot.syntax.ast import Constant, Term
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
 
+_ANY = r"[\s\S]"
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
@@ -139,3 +140,27 @@ TEXTS: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {
     exp.Initcap: _initials,
     exp.Ascii: _code_point,
 }
+
+
+def like_pattern(pattern: str, escape: str | None = None) -> str:
+    r"""The regular expression that matches whole texts as LIKE does.
+
+    >>> like_pattern("50\\%_a%")
+    '50%[\\s\\S]a[\\s\\S]*'
+    """
+    mark = "\\" if escape is None else escape
+    found: list[str] = []
+    place = 0
+    while place < len(pattern):
+        character = pattern[place]
+        if mark and character == mark and place + 1 < len(pattern):
+            place += 1
+            found.append(re.escape(pattern[place]))
+        elif character == "%":
+            found.append(_ANY + "*")
+        elif character == "_":
+            found.append(_ANY)
+        else:
+            found.append(re.escape(character))
+        place += 1
+    return "".join(found)
