@@ -29,9 +29,8 @@ from upshot.pipeline.config.config import PipelineConfig, read_config
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement, offer
 from upshot.pipeline.dry_run import DryRun, dry_run
-from upshot.pipeline.jobs import JobCounter
 from upshot.pipeline.lock import locked, writing
-from upshot.pipeline.metrics import BatchMetrics, append_metrics
+from upshot.pipeline.metrics import BatchMetrics, JobCounter, append_metrics
 from upshot.pipeline.preflight import preflight, refuse_absent_sources
 from upshot.pipeline.program import refuse_other_columns, take_on
 from upshot.pipeline.session import delta_support, pipeline_session

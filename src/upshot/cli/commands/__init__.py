@@ -1,4 +1,4 @@
-"""One file per command; each takes a terminal and its arguments and returns an exit code, None for 0.
+"""The commands, one module each or one for a few that share their work.
 
-To add one: a module here, and its arguments in `cli/app.py`.
+A terminal and arguments in; an exit code out, None for 0. To add one: a module here, and its arguments in `cli/app.py`.
 """
