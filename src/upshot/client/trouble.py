@@ -34,7 +34,7 @@ _DATA = frozenset(
 )
 """Codes of invalid rows; a service may detect them before a database does."""
 _REQUESTS = frozenset({"nervous-view", "not-reported"})
-"""Codes of views that the program does not allow to follow."""
+"""Codes of views that cannot be followed as the program defines them."""
 _RETRYABLE = (429, 502, 503, 504)
 
 

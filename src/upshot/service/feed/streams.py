@@ -126,7 +126,7 @@ class ChangeStream:
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
         self._woken = 0
-        """The subscribers woken last that have not returned yet."""
+        """The number of subscribers woken last that have not returned yet."""
         self._took = 0.0
         """Seconds that writing to all of them took."""
         self._wake_planned = False

@@ -11,7 +11,7 @@ from upshot.engine.local.kernel.memory import Account, Buffer, store8
 
 _TOP = 1 << 62
 _MANY = 8
-"""All values are ranked again if the unranked ones exceed one part in this many."""
+"""All values are ranked again if the unranked ones are more than one in this many."""
 
 
 class Texts(Protocol):
