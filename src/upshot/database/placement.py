@@ -32,7 +32,7 @@ from upshot.engine.saved import Saved
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
 from upshot.plan import ProgramPlan
-from upshot.spark.location import local_path, spark_path
+from upshot.spark.location import local_path, uri_of
 from upshot.spark.preflight import refuse_unfit_workers, shared_workspace
 from upshot.spark.workspace import Workspace, shares_disk
 
@@ -82,10 +82,10 @@ class SparkFolders:
 
     def readable(self, path: Path) -> list[str]:
         if shares_disk(self._session):
-            return [str(path.absolute())]
+            return [uri_of(path)]
         if self._there is None:
             self._there = shared_workspace(self._session, self._location)
-        return [spark_path(file) for file in self._there.adopted(path).files]
+        return list(self._there.adopted(path).files)
 
     def remove(self) -> None:
         self._here.remove()

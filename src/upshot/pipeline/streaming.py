@@ -14,6 +14,7 @@ from upshot.pipeline.batch.attempts import tried
 from upshot.pipeline.batch.positions import Positions, write_positions
 from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
 from upshot.spark.failures import translated
+from upshot.spark.location import spark_path
 
 _LOOK = 0.2
 """Seconds between two looks at whether the query is still alive while a batch is awaited."""
@@ -70,7 +71,7 @@ class Stream:
         reader = self._session.readStream.format(FORMAT).option("offered", str(self.offered))
         stream = reader.option("start", self._beginning).load()
         writer = stream.writeStream.queryName(self._name).foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer = writer.option("checkpointLocation", spark_path(self.checkpoint))
         self._query = writer.trigger(processingTime=f"{max(1, round(seconds * 1000))} milliseconds").start()
 
     def wait_for(self, done: Callable[[int], bool]) -> None:

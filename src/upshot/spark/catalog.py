@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
+from upshot.spark.location import uri_of
+
 _GONE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 
 
@@ -34,4 +36,6 @@ def delta_location(session: Any, table: str) -> str | None:
     if table_format(session, table) != "delta":
         return None
     row = session.sql(f"describe detail {quoted_name(table)}").select("location").first()
-    return str(row["location"])
+    location = str(row["location"])
+    # Delta tells the path of a disk as it is, not as a URI spells it.
+    return uri_of(location.removeprefix("file:")) if location.startswith("file:") else location

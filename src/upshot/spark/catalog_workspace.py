@@ -132,13 +132,13 @@ class CatalogWorkspace(Workspace):
         return False
 
     def counts(self, files: Collection[str]) -> list[int]:
-        paths = [exact_path(spark_path(uri)) for uri in files]
+        paths = [exact_path(uri) for uri in files]
         found = self._counts(self._session.read.parquet(*paths)) if paths else {}
         return [found.get(uri, 0) for uri in files]
 
     def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
         """All rows at once: they come by way of a job."""
-        paths = [exact_path(spark_path(uri)) for uri in files]
+        paths = [exact_path(uri) for uri in files]
         if paths:
             with _reported(self.uri):
                 yield self._session.read.parquet(*paths).select(*names).toArrow()
@@ -153,14 +153,14 @@ class CatalogWorkspace(Workspace):
             table = pq.read_table(path)
             return self.put([table], table.schema, "adopted")
         uri = uri_of(folder)
-        files = self._counts(self._session.read.parquet(exact_path(spark_path(uri))))
+        files = self._counts(self._session.read.parquet(exact_path(uri)))
         return StoredRows(uri, tuple(files), sum(files.values()))
 
     def counted(self, folder: str | Path) -> int:
         if not has_scheme(folder):
             return int(pq.read_table(folder).num_rows)
         with _reported(str(folder)):
-            return int(self._session.read.parquet(exact_path(spark_path(uri_of(folder)))).count())
+            return int(self._session.read.parquet(exact_path(folder)).count())
 
 
 @contextlib.contextmanager

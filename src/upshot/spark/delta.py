@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from upshot.core.errors import UsageError
 from upshot.spark.lake_path import AnyPath, LakePath
+from upshot.spark.location import spark_path
 from upshot.spark.session import is_connect
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -95,12 +96,12 @@ def _s3_options(session: Any, bucket: str) -> dict[str, str] | None:
     return options
 
 
-def delta_log(session: Any, path: str) -> Any:
-    """Delta's log of the table at a path, in Spark's Java."""
-    return session._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)
+def delta_log(session: Any, path: AnyPath | str) -> Any:
+    """Delta's log of the table at a path or URI, in Spark's Java."""
+    return session._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, spark_path(path))
 
 
-def delta_snapshot(session: Any, path: str) -> Any:
+def delta_snapshot(session: Any, path: AnyPath | str) -> Any:
     """The table as it is now; its version is -1 if there is none."""
     nothing = session._jvm.scala.Option.empty()
     return delta_log(session, path).update(False, nothing, nothing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from upshot.spark.location import exact_path, location_of, spark_path
+from upshot.spark.location import exact_path, location_of
 from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import Workspace
@@ -36,4 +36,4 @@ def lent_frame(session: Any, table: pa.Table, location: str | None = None) -> An
         workspace = _workspaces[where] = shared_workspace(session, where)
     stored = workspace.put([table], table.schema, "lent")
     reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-    return reader.parquet(*(exact_path(spark_path(file)) for file in stored.files))
+    return reader.parquet(*(exact_path(file) for file in stored.files))

@@ -31,12 +31,12 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")
 
 
 def exact_path(path: str | os.PathLike[str]) -> str:
-    r"""Escape a path for `spark.read`, which takes every path for a pattern. Delta's reader takes paths as they are.
+    r"""A path or URI for `spark.read`, which takes every path for a pattern. Delta's reader takes paths as they are.
 
     >>> print(exact_path("/lake/a[1]/{b,c}*.parquet"))
-    /lake/a\[1\]/\{b,c\}\*.parquet
+    file:///lake/a\[1\]/\{b,c\}\*.parquet
     """
-    return _PATTERN.sub(r"\\\g<0>", os.fspath(path))
+    return _PATTERN.sub(r"\\\g<0>", spark_path(path))
 
 
 def has_scheme(text: str | os.PathLike[str]) -> bool:
@@ -72,14 +72,16 @@ def local_path(uri: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def spark_path(uri: str) -> str:
-    """The URI as Spark's readers and writers take it: they decode nothing.
+def spark_path(path: str | os.PathLike[str]) -> str:
+    """A path or URI as Spark's readers and writers take it: they decode nothing, and look for a path without a scheme
+    in the cluster's default file system (`fs.defaultFS`), which need not be this machine.
 
-    >>> spark_path("file:///data/a%20b"), spark_path("s3a://bucket/a")
-    ('file:///data/a b', 's3a://bucket/a')
+    >>> spark_path("/data/a b"), spark_path("file:///data/a%20b"), spark_path("s3a://bucket/a")
+    ('file:///data/a b', 'file:///data/a b', 's3a://bucket/a')
     """
-    path = local_path(uri)
-    return uri if path is None else f"file://{path}"
+    uri = uri_of(path)
+    local = local_path(uri)
+    return uri if local is None else f"file://{local}"
 
 
 def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from upshot.core.errors import EngineError, Error
 from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import translated
-from upshot.spark.location import SETTING, exact_path, local_path, location_of, runs_here, spark_path
+from upshot.spark.location import SETTING, exact_path, local_path, location_of, runs_here
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace
 
@@ -71,7 +71,7 @@ def _prove(session: Any, workspace: Workspace) -> None:
         for number in numbers:
             written.append(workspace.put([pa.table([[number]], schema=schema)], schema, "probe"))
         try:
-            files = [exact_path(spark_path(file)) for each in written for file in each.files]
+            files = [exact_path(file) for each in written for file in each.files]
             frame = session.read.option("ignoreMissingFiles", "false").schema("id long").parquet(*files)
             echo = workspace.write(frame.repartition(_PROBES).mapInArrow(_imported, "id long"), "probe")
             written.append(echo)

@@ -22,6 +22,7 @@ from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.spark.failures import translated
+from upshot.spark.location import exact_path
 from upshot.spark.session import is_connect
 from upshot.store.folders import StoredFile, check_files
 from upshot.store.trouble import damaged
@@ -260,7 +261,7 @@ def read_frame(schema: Schema, folder: Path, session: Any) -> Any:
 
     try:
         # The footers are read as they are: a folder may be one of Arrow's or one of Spark's.
-        found = session.read.parquet(str(folder))
+        found = session.read.parquet(exact_path(folder))
     except Exception as error:
         raise translated(error) from error
     if not schema.columns:

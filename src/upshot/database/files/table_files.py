@@ -10,7 +10,7 @@ from upshot.core.errors import DataError, UsageError
 from upshot.database.engines import Engine
 from upshot.database.files.spark_frames import has_delta, spark_errors
 from upshot.database.placement import PlacedEngine, bytes_of_rows
-from upshot.spark.location import exact_path
+from upshot.spark.location import exact_path, spark_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,7 @@ def _delta(path: Path, place: PlacedEngine | None) -> Any:
     """A Delta table, by the session if it can read one, otherwise by `deltalake` in this process."""
     if place is not None and has_delta(place.session):
         with spark_errors():
-            return place.session.read.format("delta").load(str(path.absolute()))
+            return place.session.read.format("delta").load(spark_path(path))
     try:
         from deltalake import DeltaTable  # noqa: PLC0415 - an optional package
         from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an optional package

@@ -14,6 +14,7 @@ from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
 from upshot.pipeline.sinks.tables import frame_of, log_frame
 from upshot.spark.delta import delta_snapshot
+from upshot.spark.location import spark_path
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
@@ -31,7 +32,7 @@ class SparkDelta:
     def columns(self, path: str) -> Columns | None:
         if delta_snapshot(self._session, path).version() < 0:
             return None
-        fields = self._session.read.format("delta").load(path).schema.fields
+        fields = self._session.read.format("delta").load(spark_path(path)).schema.fields
         return {field.name: type_word(str(field.dataType.jsonValue())) for field in fields}
 
     def version(self, path: str, application: str) -> int | None:
@@ -47,13 +48,13 @@ class SparkDelta:
     def _write(self, path: str, application: str, version: int, data: Any, mode: str) -> None:
         with spark_writes(_table(path)):
             writer = data.write.format("delta").mode(mode)
-            writer.option("txnAppId", application).option("txnVersion", version).save(path)
+            writer.option("txnAppId", application).option("txnVersion", version).save(spark_path(path))
 
     def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
         names = [_quoted(column) for column in columns]
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
         statement = (
-            f"MERGE INTO delta.{_quoted(path)} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
+            f"MERGE INTO delta.{_quoted(spark_path(path))} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
             f"WHEN MATCHED AND s.{CHANGE} = -1 THEN DELETE "
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"

@@ -22,6 +22,7 @@ import pyarrow.types as at
 from upshot.pipeline.sinks.sink import Columns
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath, LakePath
+from upshot.spark.location import spark_path
 
 _ASIDE = ".aside-"
 _MARK = "_SUCCESS"
@@ -110,7 +111,7 @@ class LakeFolders:
             pq.write_table(data, written)
             (folder / "part-00000.parquet").write_bytes(written.getvalue().to_pybytes())
         else:
-            data.write.mode("overwrite").parquet(folder.uri)
+            data.write.mode("overwrite").parquet(spark_path(folder))
         reached(Point.RENAME)
         (folder / _MARK).write_bytes(b"")
 
@@ -159,7 +160,7 @@ def write_table(table: pa.Table, folder: Path) -> None:
 
 def write_frame(frame: Any, folder: Path) -> None:
     """Spark's own writer; its marks of success are left out, since the folder's name already says as much."""
-    frame.write.mode("error").parquet(str(folder))
+    frame.write.mode("error").parquet(spark_path(folder))
     for mark in (*folder.glob("_SUCCESS"), *folder.glob(".*.crc")):
         mark.unlink()
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from upshot.core.errors import DataError, Error
 from upshot.spark.delta import delta_snapshot, delta_target
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
-from upshot.spark.location import exact_path
+from upshot.spark.location import exact_path, spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +86,7 @@ class SparkReader:
         self._known: dict[int, AboutTable] = {}
 
     def newest(self, spark: SparkSession) -> int | None:
-        version = self._try(lambda: delta_snapshot(spark, str(self._path)).version())
+        version = self._try(lambda: delta_snapshot(spark, self._path).version())
         return None if version < 0 else int(version)
 
     def about(self, spark: SparkSession, version: int) -> AboutTable:
@@ -95,13 +95,13 @@ class SparkReader:
         return self._known[version]
 
     def _described(self, spark: SparkSession) -> AboutTable:
-        quoted = str(self._path).replace("`", "``")
+        quoted = spark_path(self._path).replace("`", "``")
         row = self._try(lambda: spark.sql(f"describe detail delta.`{quoted}`").select("id", "properties").first())
         return AboutTable(row["id"], str(row["properties"].get(_FEED_SETTING, "")).lower() == "true")
 
     def snapshot(self, spark: SparkSession, version: int) -> DataFrame:
         reader = spark.read.format("delta").option("versionAsOf", version)
-        return self._try(lambda: reader.load(str(self._path)))
+        return self._try(lambda: reader.load(spark_path(self._path)))
 
     def schema(self, spark: SparkSession, version: int) -> DataFrame:
         return self.snapshot(spark, version)
@@ -109,7 +109,7 @@ class SparkReader:
     def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", first).option("endingVersion", last)
-        feed = self._try(lambda: reader.load(str(self._path)))
+        feed = self._try(lambda: reader.load(spark_path(self._path)))
         # Whether the versions are in the feed is found out when it is planned, not when it is loaded.
         self._try(lambda: feed._jdf.queryExecution().executedPlan())
         return feed

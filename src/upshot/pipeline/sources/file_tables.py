@@ -20,7 +20,7 @@ from upshot.pipeline.sources.lines import file_path
 from upshot.pipeline.sources.listing import FoundFile, Stream, being_written, files_of, fingerprint, missing
 from upshot.pipeline.sources.table_rows import table_rows
 from upshot.spark.lake_path import located
-from upshot.spark.location import exact_path
+from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ParquetTable(FileTable):
 
     def _part(self, spark: SparkSession, files: list[FoundFile]) -> DataFrame:
         base = self._folder if self._folder.is_dir() else self._folder.parent
-        table = spark.read.option("basePath", str(base)).parquet(*[exact_path(file.path) for file in files])
+        table = spark.read.option("basePath", spark_path(base)).parquet(*[exact_path(file.path) for file in files])
         folders = [part.partition("=")[0] for part in files[0].name.split("/")[:-1] if "=" in part]
         types = {field.name: field.dataType for field in table.schema.fields}
         return table_rows(

@@ -20,7 +20,7 @@ from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
 from upshot.pipeline.sources.journal import other_source, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
-from upshot.spark.location import exact_path
+from upshot.spark.location import exact_path, spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +117,7 @@ class SnapshotSource:
     def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:
         """None if all went well. Files that go while they are read are a change like any other."""
         try:
-            self._shown.rows(spark).write.parquet(str(draft))
+            self._shown.rows(spark).write.parquet(spark_path(draft))
         except Exception as error:  # noqa: BLE001 - the caller raises it, unless the source has changed
             return error
         return None

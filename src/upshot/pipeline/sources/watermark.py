@@ -15,7 +15,7 @@ from upshot.pipeline.sources.fitting import REASON, bad_rows
 from upshot.pipeline.sources.jdbc import Connection, jdbc_rows, joined, literal_text, quoted, whole_query
 from upshot.pipeline.sources.journal import Journal, other_source, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
-from upshot.spark.location import exact_path
+from upshot.spark.location import exact_path, spark_path
 from upshot.spark.net_effect import CLASS
 from upshot.spark.types import column_names
 
@@ -52,7 +52,7 @@ class AppendedRows:
             number = len(self._journal.entries)
             # On a lake a driver that was given up may still be writing: nobody writes where another one does.
             name = f"{number:08}-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else f"{number:08}"
-            self._between(spark, reached, largest).write.mode("overwrite").parquet(str(self._staging / name))
+            self._between(spark, reached, largest).write.mode("overwrite").parquet(spark_path(self._staging / name))
             self._journal.append([{"value": largest, "folder": name}])
         count = len(self._journal.entries)
         return WatermarkPosition(count, self._journal.entries[-1]["value"] if count else "")

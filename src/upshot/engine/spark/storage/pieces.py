@@ -15,7 +15,7 @@ from upshot.core.rows import Row
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.engine.spark.frames.one_task import reads_files
 from upshot.spark.failures import translated
-from upshot.spark.location import exact_path, spark_path
+from upshot.spark.location import exact_path
 from upshot.spark.types import (
     arrow_schema_for_spark,
     column_names,
@@ -144,7 +144,7 @@ class FilePiece:
     def _read(self, session: SparkSession) -> DataFrame:
         # Also in the session of a user, who may have Spark pass over files that are not there.
         reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-        paths = [exact_path(spark_path(uri)) for uri in self.files]
+        paths = [exact_path(uri) for uri in self.files]
         try:
             frame = reader.schema(spark_schema(self.types, self.names)).parquet(*paths)
         except Exception as error:

@@ -23,7 +23,7 @@ from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece
 from upshot.engine.spark.tables.ordered_rows import OrderedRows, Part
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
-from upshot.spark.location import runs_here, spark_path, uri_of
+from upshot.spark.location import runs_here, spark_path
 from upshot.spark.types import column_names, framed, rows_from_spark, sql_type, table_from_spark
 from upshot.spark.workspace import Workspace
 
@@ -142,7 +142,7 @@ class SparkRows:
             if isinstance(folder, Path) and not runs_here(lender.session):
                 lender.workspace.write_to(frame, folder)
             else:
-                frame.write.mode("overwrite").parquet(spark_path(uri_of(folder)))
+                frame.write.mode("overwrite").parquet(spark_path(folder))
         except UsageError:
             raise
         except Exception as error:
