@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,13 +31,19 @@ def session(**settings: str) -> Any:
     ],
 )
 def test_a_worker_takes_its_share(settings: dict[str, str], expected: int) -> None:
-    assert worker_memory(session(**settings), tasks=4) == expected
+    assert worker_memory(session(**settings)) == expected
 
 
-def test_on_one_machine_half_of_it_is_for_workers() -> None:
-    assert worker_memory(session(spark_master="local[4]"), tasks=4) == available_memory() // 8
+@pytest.mark.parametrize(
+    ("master", "tasks"), [("local", 1), ("local[4]", 4), ("local[4, 2]", 4), ("local[*]", os.cpu_count() or 1)]
+)
+def test_on_one_machine_half_of_it_is_for_the_tasks_that_run_at_a_time_however_many_parts_there_are(
+    master: str, tasks: int
+) -> None:
+    known = session(spark_master=master, spark_sql_shuffle_partitions="200")
+    assert worker_memory(known) == available_memory() // (2 * tasks)
 
 
 def test_a_size_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(upshot.UsageError, match=r"upshot\.worker\.memory"):
-        worker_memory(session(upshot_worker_memory="much"), tasks=1)
+        worker_memory(session(upshot_worker_memory="much"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
-from upshot.spark.memory import WORKER_MEMORY
+from upshot.spark.memory import WORKER_MEMORY, local_tasks
 
 NOT_STARTED = "spark-not-started"
 
@@ -210,9 +209,9 @@ def _partitions(session: Any) -> int:
     for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
         if value := _known(session, name):
             return max(2, int(value))
-    local = re.fullmatch(r"local\[(\d+|\*).*\]", _known(session, "spark.master") or "")
-    if local:
-        return max(2, int(local[1]) if local[1] != "*" else os.cpu_count() or 2)
+    master = _known(session, "spark.master") or ""
+    if master.startswith("local"):
+        return max(2, local_tasks(master))
     # What else decides is known to the cluster only; this many tasks a range gets.
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 

@@ -96,7 +96,7 @@ class Decomposed:
         self._parts = max(1, int(self._session.conf.get("spark.sql.shuffle.partitions") or 2))
         self._shared = _SharedTables(jobs)
         places = {span: place(span) for span in _spans(found.program)}
-        held = worker_memory(self._session, self._parts) if most_held is None else most_held
+        held = worker_memory(self._session) if most_held is None else most_held
         self._plan = shard_plan(found, places, replace(limits, memory=held))
 
     # ---- when ----------------------------------------------------------------------------------------------------
