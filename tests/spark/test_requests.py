@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.driver import plain
+from tests.spark.conftest import Place
 from upshot.core.errors import EngineError
+from upshot.core.row_order import RowOrder
+from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 
 pytest.importorskip("pyspark")
@@ -22,8 +25,9 @@ from pyspark.sql import functions as F
 from upshot.engine.spark.jobs.requests import Jobs, Request
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
+from upshot.engine.spark.tables.spark_rows import HandedOut, SparkRows
 from upshot.engine.spark.tables.statements import sifted
-from upshot.spark.location import files_of
+from upshot.spark.location import child, files_of
 from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import is_connect, private_session
 from upshot.spark.types import rows_for_spark
@@ -110,6 +114,35 @@ def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -
             looked_at()
         assert (caught.value.code, caught.value.retryable) == ("lost-rows", True), use
         assert piece.files[0].rpartition("/")[2] in caught.value.message, use
+
+
+def test_every_read_compares_the_number_of_rows_with_the_one_that_is_known(
+    answers: Jobs, spark: Any, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file that somebody replaced by one with fewer rows: Spark reads it without complaint."""
+    rows = local([(i,) for i in range(500)], (NUMBER,))
+    (piece,) = answers.answer([Request(rows.frame(answers.session), (NUMBER,), large=True)])
+    assert isinstance(piece, FilePiece)
+    few = answers.workspace.put([rows.table.slice(0, 20)], rows.table.schema)
+    replaced = FilePiece([StoredRows(few.folder, few.files, piece.count)], piece.types)
+    lender = HandedOut(spark, answers.session, answers.workspace)
+    source = SparkRows(Schema("r", (Column("x", NUMBER),)), replaced, lender)
+    reads: dict[str, Callable[[], object]] = {
+        "by the driver": lambda: answers.read(replaced),
+        "as tuples": source.tuples,
+        "as a table": source.arrow,
+        "some of them": lambda: source.some(100),
+        "a page": lambda: source.page(RowOrder((0,), (False,)), None, 100),
+        "into a folder": lambda: source.parquet(tmp_path / "rows"),
+        "into a URI": lambda: source.parquet(child(place.uri, "rows")),
+    }
+    for name, read in reads.items():
+        with pytest.raises(EngineError) as caught:
+            read()
+        assert caught.value.code == "lost-rows", name
+    monkeypatch.setattr(Workspace, "is_near", lambda workspace, files: False)
+    with pytest.raises(EngineError, match="wrote 500 rows and 20 are stored"):
+        answers.read(replaced)
 
 
 def test_contents_follow_a_set_through_any_changes(answers: Jobs) -> None:

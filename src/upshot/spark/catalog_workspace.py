@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,8 @@ class CatalogWorkspace(Workspace):
                 yield self._session.read.parquet(*paths).select(*names).toArrow()
 
     def write_to(self, frame: Any, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         pq.write_table(frame.toArrow(), folder / "part-0.parquet")
 
     def adopted(self, folder: str | Path) -> StoredRows:

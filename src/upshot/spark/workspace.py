@@ -29,6 +29,7 @@ from upshot.spark.location import (
     Files,
     LocationEntry,
     child,
+    exact_path,
     files_of,
     local_path,
     location_of,
@@ -223,8 +224,9 @@ class Workspace:
     def counted(self, folder: str | Path) -> int:
         """The rows of all Parquet files of a folder, by their own account."""
         uri = uri_of(folder)
-        files = files_of(self._session, uri)
-        return sum(files.parquet_rows(entry.uri) for entry in files.entries(uri) if _is_rows(entry))
+        if local_path(uri) is None and is_connect(self._session):
+            return int(self._session.read.parquet(exact_path(uri)).count())
+        return rows_in(files_of(self._session, uri), uri)
 
     # ---- files that the driver writes ----------------------------------------------------------------------------
 
@@ -285,6 +287,11 @@ def shares_disk(session: Any) -> bool:
     """Test whether executors can be assumed to see the disk of this machine: they run here, or a Spark Connect server
     in an unknown place was found to see the location."""
     return runs_here(session) or is_connect(session)
+
+
+def rows_in(files: Files, folder: str) -> int:
+    """The number of rows of all Parquet files of a folder, by their own account."""
+    return sum(files.parquet_rows(entry.uri) for entry in files.entries(folder) if _is_rows(entry))
 
 
 def _is_rows(entry: LocationEntry) -> bool:

@@ -29,7 +29,7 @@ from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, Piece
 from upshot.engine.spark.tables.input_rows import InputRows
-from upshot.engine.spark.tables.restored import adopted, save
+from upshot.engine.spark.tables.restored import adopted
 from upshot.engine.spark.tables.spark_rows import HandedOut
 from upshot.engine.spark.tables.statements import Kind, Statement, key_conflicts, sifted
 from upshot.engine.spark.tables.table import Table, TableStatistics
@@ -204,7 +204,9 @@ class SparkEngine:
 
     def save(self, name: str, folder: str | Path) -> int:
         """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
-        return save(self.rows(name), folder, self._answers)
+        rows = self.rows(name)
+        rows.to_parquet(folder)
+        return len(rows)
 
     # ---- change --------------------------------------------------------------------------------------------
 

@@ -174,13 +174,13 @@ class Jobs:
         return local
 
     def read(self, piece: FilePiece) -> pa.Table:
-        """The rows of files in the driver, without a job where that is faster."""
-        target = arrow_schema_for_spark(piece.types)
+        """The rows of files in the driver, without a job where that is faster; as many as are known to be there."""
         if piece.files and not self.workspace.is_near(piece.files):
             self.jobs += 1
-            return spark_table(piece.frame(self.session).toArrow(), piece.types)
+            return checked_table(spark_table(piece.frame(self.session).toArrow(), piece.types), piece.count)
+        empty = arrow_schema_for_spark(piece.types).empty_table()
         tables = [spark_table(each, piece.types) for each in self.workspace.tables(piece.files, piece.columns)]
-        return checked_table(pa.concat_tables(tables) if tables else target.empty_table(), piece.count)
+        return checked_table(pa.concat_tables([empty, *tables]), piece.count)
 
 
 def _batches(asks: Sequence[Request]) -> list[list[int]]:

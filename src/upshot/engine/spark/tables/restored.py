@@ -1,4 +1,4 @@
-"""Relations as a store keeps them, adopted and saved without passing through the driver."""
+"""Relations as a store keeps them, adopted without passing through the driver."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from upshot.core.errors import DataError, EngineError
-from upshot.core.rows import Row, Rows
+from upshot.core.errors import DataError
+from upshot.core.rows import Row
 from upshot.engine.saved import Saved
 from upshot.engine.spark.jobs.requests import Jobs, Steps, local_piece
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.tables.table import Table, miscounted, spilled
+from upshot.engine.spark.tables.table import Table, spilled
 from upshot.spark.types import arrow_for_spark
 
 
@@ -60,18 +60,3 @@ def _change(table: Table, rows: pa.Table | str | Path, jobs: Jobs) -> Piece:
 def _truth(count: int) -> LocalPiece:
     rows: list[Row] = [()] if count else []
     return LocalPiece.of(rows, ())
-
-
-def save(rows: Rows, folder: str | Path, jobs: Jobs) -> int:
-    """Write the rows; the files must hold as many as there are."""
-    rows.to_parquet(folder)
-    try:
-        written = jobs.workspace.counted(folder)
-    except EngineError as error:
-        raise EngineError(
-            f"`{folder}` cannot be read back: {error.message}", code="lost-rows",
-            help="check that the driver and every executor can read the directory",
-        ) from error  # fmt: skip
-    if written != len(rows):
-        raise miscounted(f"`{rows.schema.name}`", len(rows), written)
-    return written

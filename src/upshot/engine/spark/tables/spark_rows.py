@@ -18,9 +18,11 @@ from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
+from upshot.engine.spark.jobs.requests import checked_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece
 from upshot.engine.spark.tables.ordered_rows import OrderedRows, Part
+from upshot.engine.spark.tables.table import miscounted
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path
@@ -76,7 +78,7 @@ class SparkRows:
             table = held.frame(lender.private, framed(self.schema.types)).limit(count).toArrow()
         except Exception as error:
             raise translated(error) from error
-        return rows_from_spark(table, self.schema.types)
+        return rows_from_spark(checked_table(table, min(count, self._count)), self.schema.types)
 
     def part(self, first: int, last: int) -> Part:
         """The rows from place `first` up to before `last`, read from their files. Where rows were taken away from
@@ -106,6 +108,8 @@ class SparkRows:
             table = frame.orderBy(*ways).limit(limit).toArrow()
         except Exception as error:
             raise translated(error) from error
+        if after is None:
+            checked_table(table, min(limit, self._count))
         return rows_from_spark(table, self.schema.types)
 
     def arrow(self) -> pa.Table:
@@ -127,7 +131,8 @@ class SparkRows:
         return frame.toDF(*(column.name for column in self.schema.columns)) if self.schema.columns else frame
 
     def parquet(self, folder: str | Path) -> None:
-        """Write the rows as a Parquet folder under the relation's column names, large ones without collecting them."""
+        """Write the rows as a Parquet folder under the relation's column names, large ones without collecting them. The
+        files must hold as many as there are."""
         if isinstance(folder, Path) and (self._is_here or self._table is not None):
             folder.mkdir(parents=True, exist_ok=True)
             # A relation without columns keeps the one that stands for none.
@@ -143,10 +148,11 @@ class SparkRows:
                 lender.workspace.write_to(frame, folder)
             else:
                 frame.write.mode("overwrite").parquet(spark_path(folder))
-        except UsageError:
-            raise
         except Exception as error:
             raise translated(error) from error
+        written = lender.workspace.counted(folder)
+        if written != self._count:
+            raise miscounted(f"`{self.schema.name}`", self._count, written)
 
     def folders(self) -> Iterator[str]:
         """The folders that must stay as long as this lives."""
@@ -189,9 +195,10 @@ class SparkRows:
             else:
                 held, lender = self._open()
                 try:
-                    self._table = held.frame(lender.private, framed(self.schema.types)).toArrow()
+                    table = held.frame(lender.private, framed(self.schema.types)).toArrow()
                 except Exception as error:
                     raise translated(error) from error
+                self._table = checked_table(table, self._count)
         return self._table
 
 
@@ -249,6 +256,8 @@ class HandedOut:
             raise translated(error) from error
         # A collector of garbage may be anywhere in this process, also in the middle of a call of Spark's.
         finalize(source, self._unread.append, stored.folder)
+        if stored.rows != len(source):
+            raise miscounted(f"`{source.schema.name}`", len(source), stored.rows)
         return FilePiece([stored], source.schema.types)
 
     def remove_unread(self) -> None:
