@@ -91,7 +91,7 @@ class LakePath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
-        """In one step where the storage can: object stores show a file when it is whole."""
+        """Readers see the old bytes or the new ones; see `Files.write`."""
         self.files.write(self.uri, data)
 
     def delete(self) -> None:

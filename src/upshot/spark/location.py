@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ SETTING = "upshot.location"
 
 OLD_SETTING = "upshot.scratch"
 """The former name of the setting."""
+
+_RENAMED = frozenset(("hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"))
+"""File systems that show a file while it is written, and can rename it. Object stores show it when it is whole."""
 
 _PATTERN = re.compile(r"[\\\[\]{}*?]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")
@@ -139,7 +143,7 @@ class Files(Protocol):
         """The bytes of a file; None if there is none."""
 
     def write(self, uri: str, data: bytes) -> None:
-        """Write a file, over one that is there; folders above it are made."""
+        """Write a file, over one that is there; folders above it are made. Who dies meanwhile leaves the old file."""
 
     def make_folder(self, uri: str) -> None: ...
 
@@ -254,7 +258,7 @@ class HadoopFiles:
     """Files of any storage that the session's Hadoop configuration knows."""
 
     def __init__(self, session: Any) -> None:
-        self._java = session.sparkContext._jvm
+        self._java, self._gateway = session.sparkContext._jvm, session.sparkContext._gateway
         self._settings = session._jsparkSession.sessionState().newHadoopConf()
 
     def _found(self, uri: str) -> tuple[Any, Any]:
@@ -287,11 +291,32 @@ class HadoopFiles:
     def write(self, uri: str, data: bytes) -> None:
         with _reported(uri):
             system, path = self._found(uri)
-            stream = system.create(path, True)
+            if system.getScheme() not in _RENAMED:
+                self._create(system, path, data)
+                return
+            aside = self._java.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid.uuid4().hex}")
             try:
-                stream.write(bytearray(data))
-            finally:
-                stream.close()
+                self._create(system, aside, data)
+                self._rename(aside, path)
+            except BaseException:
+                system.delete(aside, False)
+                raise
+
+    def _create(self, system: Any, path: Any, data: bytes) -> None:
+        stream = system.create(path, True)
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+
+    def _rename(self, source: Any, target: Any) -> None:
+        """Also over a file that is there, which `FileSystem.rename` refuses. HDFS does it in one step; the connector of
+        Azure deletes the old file first."""
+        hadoop = self._java.org.apache.hadoop.fs
+        rename = getattr(hadoop, "Options$Rename")
+        options = self._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE
+        hadoop.FileContext.getFileContext(target.toUri(), self._settings).rename(source, target, options)
 
     def make_folder(self, uri: str) -> None:
         with _reported(uri):
