@@ -91,7 +91,8 @@ def _join(spark: Any, folder: str, rows: int) -> Answer:
 
 
 def _closure(spark: Any, _: str, rows: int) -> Answer:
-    """Grids side by side; in one of them the edge out of the corner is deleted, and inserted again."""
+    """Grids side by side; a thousand edges, as many of each grid, the last ones first, are deleted and inserted
+    again."""
     from pyspark.sql import functions as F  # noqa: PLC0415  (optional package)
 
     grid = [(int(a), int(b)) for a, b in graphs.grid(SIDE)]
@@ -102,8 +103,13 @@ def _closure(spark: Any, _: str, rows: int) -> Answer:
     edges = (
         spark.range(blocks).crossJoin(F.broadcast(one)).select((shift + one.a).alias("a"), (shift + one.b).alias("b"))
     )
-    edge = grid[-1]
-    lost = _lost_in_one(grid, edge)
+    points = (SIDE + 1) ** 2
+    changed = min(CHANGED, blocks * len(grid))
+    batch = [
+        (a + n % blocks * points, b + n % blocks * points) for n in range(changed) for a, b in [grid[-1 - n // blocks]]
+    ]
+    each, more = divmod(changed, blocks)
+    lost = more * _lost_in_one(grid, each + 1) + (blocks - more) * _lost_in_one(grid, each)
     answer = Answer()
     with _database(spark, CLOSURE) as db:
         with _timed(answer, "load"), db.transaction() as tx:
@@ -111,21 +117,25 @@ def _closure(spark: Any, _: str, rows: int) -> Answer:
         answer.size = len(tx.changes["closure"].inserted)
         for kind in ("delete", "insert"):
             with _timed(answer, kind), db.transaction() as tx:
-                getattr(tx, kind)("edge", [edge])
+                getattr(tx, kind)("edge", batch)
             found = tx.changes["closure"]
             _same(len(found.deleted if kind == "delete" else found.inserted), lost)
         _read_back(answer, db, "closure", blocks * size)
+    with _timed(answer, "recompute"), _database(spark, CLOSURE) as db, db.transaction() as tx:
+        tx.insert("edge", edges)
     return _finished(answer)
 
 
-def _lost_in_one(grid: list[tuple[int, int]], edge: tuple[int, int]) -> int:
-    """How many pairs the closure of one grid loses with an edge, by the local engine."""
+def _lost_in_one(grid: list[tuple[int, int]], count: int) -> int:
+    """The number of pairs that the closure of one grid loses with its last edges, by the local engine."""
+    if not count:
+        return 0
     with upshot.connect() as db:
         db.define(CLOSURE)
         with db.transaction() as tx:
             tx.insert("edge", grid)
         with db.transaction() as tx:
-            tx.delete("edge", [edge])
+            tx.delete("edge", grid[len(grid) - count :])
         return len(tx.changes["closure"].deleted)
 
 
