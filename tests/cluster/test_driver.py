@@ -16,7 +16,6 @@ import pytest
 import upshot
 from tests.cluster.cluster import Cluster
 from tests.cluster.processes import HOST
-from tests.properties.settings import is_soak
 from tests.spark_jvm import jvm_options
 
 pytestmark = pytest.mark.slow
@@ -54,7 +53,7 @@ format = "parquet"
 changes = "closure_changes"
 """
 RUN = "import sys; from upshot.pipeline.run import run_pipeline; run_pipeline(sys.argv[1], once=True)"
-FAULTS = ("read", "stage", "record", "recorded", "publish", "rename", "finish") if is_soak() else ("recorded",)
+FAULTS = ("read", "stage", "record", "recorded", "publish", "rename", "finish")
 """Where the driver is killed, one batch after another; on a single machine all points are gone through every time."""
 
 CHAIN = [[n, n + 1] for n in range(10)]
@@ -62,7 +61,7 @@ CHANGES: tuple[dict[str, dict[str, list[list[int]]]], ...] = (
     {"insert": {"edge": CHAIN}},
     *(
         {"insert": {"edge": [[6, n % 5], CHAIN[n - 1]]}, "delete": {"edge": [CHAIN[n], [6, (n - 1) % 5]]}}
-        for n in range(1, len(FAULTS) + 1 + is_soak())
+        for n in range(1, len(CHAIN))
     ),
 )
 
@@ -93,12 +92,12 @@ def change_log(folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["_version"], row["_change"], row["x"], row["y"]))
 
 
-def expected() -> list[tuple[int, int, int]]:
+def expected(count: int) -> list[tuple[int, int, int]]:
     """The change log as the local engine writes it: version, change, row."""
     log = []
     with upshot.connect() as db:
         db.define(PROGRAM)
-        for change in CHANGES:
+        for change in CHANGES[:count]:
             with db.transaction() as tx:
                 tx.delete("edge", [tuple(row) for row in change.get("delete", {}).get("edge", [])])
                 tx.insert("edge", [tuple(row) for row in change.get("insert", {}).get("edge", [])])
@@ -107,19 +106,21 @@ def expected() -> list[tuple[int, int, int]]:
     return sorted(log)
 
 
-def test_a_pipeline_whose_driver_is_killed_ends_as_if_nothing_had_happened(cluster: Cluster, tmp_path: Path) -> None:
-    folder = pipeline(tmp_path / "faulty", cluster)
-    if is_soak():
-        add(folder, 0)
-        assert run(folder) == 0
-    for number, fault in enumerate(FAULTS, start=int(is_soak())):
+@pytest.mark.parametrize(
+    "faults", [("recorded",), pytest.param(FAULTS, marks=pytest.mark.deep)], ids=["once recorded", "at every step"]
+)
+def test_a_pipeline_whose_driver_is_killed_ends_as_if_nothing_had_happened(
+    cluster: Cluster, tmp_path: Path, faults: tuple[str, ...]
+) -> None:
+    folder, count = pipeline(tmp_path / "faulty", cluster), len(faults) + 1
+    for number, fault in enumerate(faults):
         add(folder, number)
         assert run(folder, fault) == -signal.SIGKILL, fault
-        if is_soak():
+        if len(faults) > 1:
             # Else the next fault would strike in the repetition of this batch, and files would wait to be one batch.
             assert run(folder) == 0, fault
-    add(folder, len(CHANGES) - 1)
+    add(folder, count - 1)
     assert run(folder) == 0
     log = change_log(folder)
-    assert sorted((row["_change"], row["x"], row["y"]) for row in log) == expected()
-    assert len({row["_version"] for row in log}) == len(CHANGES)
+    assert sorted((row["_change"], row["x"], row["y"]) for row in log) == expected(count)
+    assert len({row["_version"] for row in log}) == count

@@ -19,7 +19,6 @@ import upshot
 from tests.cluster.cluster import Cluster, in_a_namespace_apart
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.processes import HOST
-from tests.properties.settings import is_soak
 from tests.spark_jvm import jvm_options
 from upshot.pipeline.steps import Point, Step
 
@@ -60,16 +59,14 @@ changes = "{lake}/closure_changes"
 RUN = "import sys; from upshot.pipeline.run import run_pipeline; run_pipeline(sys.argv[1], once=True)"
 STEPS: tuple[str, ...] = (*Step, Point.RECORDED)
 """Where every batch with bad rows can die; the other points depend on the kind of sink."""
-FAULTS = STEPS if is_soak() else (str(Point.RECORDED),)
 CHAIN = [[n, n + 1] for n in range(10)]
 CHANGES: tuple[dict[str, dict[str, list[list[int]]]], ...] = (
     {"insert": {"edge": CHAIN}},
     *(
         {"insert": {"edge": [[6, n % 5], CHAIN[n - 1]]}, "delete": {"edge": [CHAIN[n], [6, (n - 1) % 5]]}}
-        for n in range(1, len(FAULTS) + 1)
+        for n in range(1, len(CHAIN))
     ),
 )
-"""The first and one for each fault."""
 
 
 def add(hdfs: Hdfs, lake: str, number: int) -> None:
@@ -95,12 +92,12 @@ def change_log(hdfs: Hdfs, lake: str) -> list[dict[str, Any]]:
     return [row for table in tables for row in table.to_pylist()]
 
 
-def expected() -> list[tuple[int, int, int]]:
+def expected(count: int) -> list[tuple[int, int, int]]:
     """The change log as the local engine writes it: change, row."""
     log = []
     with upshot.connect() as db:
         db.define(PROGRAM)
-        for change in CHANGES:
+        for change in CHANGES[:count]:
             with db.transaction() as tx:
                 tx.delete("edge", [tuple(row) for row in change.get("delete", {}).get("edge", [])])
                 tx.insert("edge", [tuple(row) for row in change.get("insert", {}).get("edge", [])])
@@ -109,22 +106,30 @@ def expected() -> list[tuple[int, int, int]]:
     return sorted(log)
 
 
-@pytest.mark.parametrize("engine", ["auto", "spark"] if is_soak() else ["spark"])
+@pytest.mark.parametrize(
+    ("engine", "faults"),
+    [
+        ("spark", (str(Point.RECORDED),)),
+        pytest.param("spark", STEPS, marks=pytest.mark.deep),
+        pytest.param("auto", STEPS, marks=pytest.mark.deep),
+    ],
+    ids=["spark, once recorded", "spark, at every step", "auto, at every step"],
+)
 def test_a_driver_with_another_disk_goes_on_where_one_was_killed(
-    apart: Cluster, hdfs: Hdfs, tmp_path: Path, engine: str
+    apart: Cluster, hdfs: Hdfs, tmp_path: Path, engine: str, faults: tuple[str, ...]
 ) -> None:
-    lake = f"pipeline-{engine}"
+    lake, count = f"pipeline-{engine}-{len(faults)}", len(faults) + 1
     settings = {"master": apart.master, "host": HOST, "jvm": jvm_options(), "lake": f"{hdfs.uri}/{lake}"}
     (tmp_path / "closure.dl").write_text(PROGRAM)
     (tmp_path / "pipeline.toml").write_text(CONFIG.format(engine=engine, **settings))
-    for number, fault in enumerate(FAULTS):
+    for number, fault in enumerate(faults):
         add(hdfs, lake, number)
         assert run(tmp_path, 2 * number, fault) == -signal.SIGKILL, fault
-        if is_soak():
+        if len(faults) > 1:
             # Else the next fault would strike in the repetition of this batch, and files would wait to be one batch.
             assert run(tmp_path, 2 * number + 1) == 0, fault
-    add(hdfs, lake, len(CHANGES) - 1)
-    assert run(tmp_path, 2 * len(CHANGES)) == 0
+    add(hdfs, lake, count - 1)
+    assert run(tmp_path, 2 * count) == 0
     log = change_log(hdfs, lake)
-    assert sorted((row["_change"], row["x"], row["y"]) for row in log) == expected()
-    assert len({row["_version"] for row in log}) == len(CHANGES)
+    assert sorted((row["_change"], row["x"], row["y"]) for row in log) == expected(count)
+    assert len({row["_version"] for row in log}) == count

@@ -12,7 +12,6 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.strikes import Retried, Striker
 from tests.pipeline.lake import PIPELINE, Lake, summed
-from tests.properties.settings import is_soak
 from upshot.pipeline.batch import quarantine, ranges
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.sinks import parquet, tables
@@ -41,8 +40,6 @@ STRIKES = {
 """The steps of each batch in which the executors are killed, while Spark is at work for it, if it is."""
 NEEDS_SPARK = {"spark": {Step.READ, Step.RECORD, Step.PUBLISH}, "auto": {Step.QUARANTINE, Step.PUBLISH}}
 """Steps that cannot do without Spark here: executors must die under a task of each."""
-FEW_BATCHES = {"spark": 2, "auto": 1}
-"""How many batches there are in `make test`."""
 
 
 @pytest.fixture
@@ -67,11 +64,18 @@ def followed(lake: Lake, changes: tuple[Change, ...], **watched: Any) -> dict[st
 
 
 @pytest.mark.usefixtures("little_here")
-@pytest.mark.parametrize("engine", ["spark", "auto"])
+@pytest.mark.parametrize(
+    ("engine", "count"),
+    [
+        ("spark", 2),
+        ("auto", 1),
+        pytest.param("spark", len(CHANGES), marks=pytest.mark.deep),
+        pytest.param("auto", len(CHANGES), marks=pytest.mark.deep),
+    ],
+)
 def test_a_pipeline_whose_executors_die_goes_on_as_if_nothing_had_happened(
-    spark: Any, cluster: Cluster, tmp_path: Path, engine: str
+    spark: Any, cluster: Cluster, tmp_path: Path, engine: str, count: int
 ) -> None:
-    count = len(CHANGES) if is_soak() else FEW_BATCHES[engine]
     struck = Lake(tmp_path / "struck", pipeline=PIPELINE.replace('"local"', f'"{engine}"'), spark=spark)
     begun: set[tuple[int, Step]] = set()
     cluster.add_worker()
