@@ -15,7 +15,8 @@ from tests.pipeline.lake import CLOSURE, Lake, summed
 from tests.pipeline.remote_lake import RemoteLake, remote_pipeline
 from tests.pipeline.test_exactly_once import Died, random_changes, strike_down, uninterrupted
 from upshot.pipeline import steps
-from upshot.spark.lake_path import located
+from upshot.spark import delta
+from upshot.spark.lake_path import LakePath, located
 from upshot.store import lake, record_table
 
 FAULTS = (
@@ -144,6 +145,19 @@ def test_who_opens_a_store_on_a_lake_last_has_it(spark: Any, uri: str, record: s
     second.close()
     with upshot.connect(uri, spark=spark, engine="local") as third:
         assert third.rows("edge").sorted() == [(1, 2), (3, 4)]
+
+
+def test_a_store_that_cannot_be_taken_over_says_so(
+    spark: Any, uri: str, record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`deltalake` creates the files of S3 atomically, Spark's Delta only with a log store for it."""
+    if record == "spark":
+        monkeypatch.setattr(delta, "reaches", lambda session, path: None)
+    with upshot.connect(uri, spark=spark, engine="local") as database:
+        assert [each.code for each in database.warnings] == ["store-unguarded"] * (record == "spark")
+    session = spark.newSession()
+    session.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
+    assert delta.creates_atomically(session, LakePath(uri))
 
 
 def test_records_are_put_together_and_lose_nothing(

@@ -32,6 +32,9 @@ _OWN_KEYS = (
 """Credential providers that need nothing but keys in the settings or the environment."""
 
 
+_SINGLE_DRIVER = "S3SingleDriverLogStore"
+
+
 @dataclass(frozen=True, slots=True)
 class DeltaTarget:
     """A table as `deltalake` addresses it. The options hold secrets: they are in no text of this object."""
@@ -55,6 +58,17 @@ def reaches(session: Any, path: AnyPath | str) -> DeltaTarget | None:
         return None
     options = _s3_options(session, parts.netloc)
     return None if options is None else DeltaTarget(f"s3://{parts.netloc}{parts.path}", options)
+
+
+def creates_atomically(session: Any, path: LakePath) -> bool:
+    """Test whether only one of two writers of the same version of a Delta table succeeds. On S3 Spark's Delta needs a
+    log store for that, `S3DynamoDBLogStore`; its default knows the writers of its own process only."""
+    scheme = urlsplit(path.uri).scheme
+    if not scheme.startswith("s3") or reaches(session, path) is not None:
+        return True
+    named = (f"spark.delta.logStore.{scheme}.impl", "spark.delta.logStore.class")
+    store = next((value for name in named if (value := session.conf.get(name, None))), _SINGLE_DRIVER)
+    return not store.endswith(_SINGLE_DRIVER)
 
 
 def delta_target(session: Any, path: AnyPath | str) -> DeltaTarget:

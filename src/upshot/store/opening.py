@@ -55,7 +55,7 @@ def open_lake_store(path: LakePath, session: Any, retention: Retention = Retenti
     """The store at this URI, taken over and read; a new one if there is nothing."""
     # They import Arrow, and a database in memory should not.
     from upshot.store.lake import LakeLog, Mirror, TemporaryRoot, load, refuse_others_on_lake, whole_log  # noqa: PLC0415
-    from upshot.store.record_table import BASE, Record  # noqa: PLC0415
+    from upshot.store.record_table import BASE, Record, unguarded  # noqa: PLC0415
 
     refuse_others_on_lake(path)
     here = TemporaryRoot()
@@ -69,7 +69,9 @@ def open_lake_store(path: LakePath, session: Any, retention: Retention = Retenti
         log = LakeLog(root, table, last)
         # The first record of this process: from here on nobody else can write one.
         log.complete(identity := uuid.uuid4().hex)
-        return _mirrored(root, here, log, retention, Mirror(path, root, identity))
+        store = _mirrored(root, here, log, retention, Mirror(path, root, identity))
+        store.warnings = unguarded(session, path)
+        return store
     except BaseException as error:
         here.release()
         if isinstance(error, OSError | sqlite3.Error):

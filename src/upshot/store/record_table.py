@@ -19,8 +19,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError, UsageError
-from upshot.spark.delta import DeltaTarget, delta_log, delta_snapshot, has_delta, reaches
+from upshot.spark.delta import DeltaTarget, creates_atomically, delta_log, delta_snapshot, has_delta, reaches
 from upshot.spark.lake_path import LakePath
 
 APPLICATION = "upshot/log"
@@ -76,6 +77,22 @@ def record_table(session: Any, path: LakePath) -> RecordTable:
         code="missing-spark-package",
         help="start Spark with the package `io.delta:delta-spark` and its session extension; `deltalake` alone reaches "
         "S3 with keys in `fs.s3a.access.key` and `fs.s3a.secret.key`",
+    )
+
+
+def unguarded(session: Any, path: LakePath) -> tuple[Diagnostic, ...]:
+    """A warning if a second process that opens the store may not be noticed."""
+    if creates_atomically(session, path):
+        return ()
+    return (
+        Diagnostic(
+            "store-unguarded",
+            f"the store `{path}` cannot be taken over: Spark's Delta writer does not create files of S3 atomically, so "
+            "that commits of two processes may overwrite each other",
+            help="let only one process open it, put keys into `fs.s3a.access.key` and `fs.s3a.secret.key`, or set "
+            "`spark.delta.logStore.s3a.impl` to Delta's `S3DynamoDBLogStore`",
+            severity=Severity.WARNING,
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.store.encoding import (
@@ -119,6 +120,8 @@ class Store:
         self._past = Past(log, retention, recovered.snapshot)
         self._unused = UnusedFolders(self._remove_folder)
         self._in_doubt: Sequence[Encoded] = ()
+        self.warnings: tuple[Diagnostic, ...] = ()
+        """Findings from the opening of the store."""
 
     def close(self) -> None:
         """Lets others open the store; closing twice is fine."""

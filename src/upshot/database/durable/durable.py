@@ -101,7 +101,7 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     state.outbox = recovered_tasks(state)
     if is_older:
         redefine(state, written)
-    state.warnings = (*_conflicts(compiled), *_too_many_digits(store, state, relations))
+    state.warnings = (*store.warnings, *_conflicts(compiled), *_too_many_digits(store, state, relations))
     for warning in state.warnings:
         log.warning("%s", warning)
     return state
