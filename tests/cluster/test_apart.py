@@ -12,10 +12,10 @@ import pytest
 import upshot
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
-from tests.properties.settings import is_soak
 from tests.spark.one_core_slice import commit_beyond_memory
 from tests.spark.test_conformance_random import Trial, agree, packs
 from upshot.core.errors import EngineError
+from upshot.pipeline.run import run_pipeline
 
 pytestmark = pytest.mark.slow
 """A cluster is started."""
@@ -39,6 +39,21 @@ two(X, Z) :- edge(X, Y), edge(Y, Z).
 .view two strategy=rod
 """
 """A recursion that decomposes, one that does not, aggregates over both, a negation, and a view on demand."""
+PIPELINE = """\
+[pipeline]
+name = "closure"
+program = "closure.dl"
+engine = "spark"
+state = "{state}"
+
+[source.edge]
+format = "changes"
+path = "{edges}"
+
+[sink.closure]
+format = "parquet"
+path = "{out}"
+"""
 VIEWS = ("closure", "same", "reached", "total", "apart", "two")
 SIDE = 15
 DOWN = [(i * SIDE + j, i * SIDE + j + SIDE) for i in range(SIDE - 1) for j in range(SIDE)]
@@ -116,14 +131,14 @@ def test_rows_enter_and_leave_as_frames(
 
 
 @pytest.mark.parametrize("storage", ["hdfs", "s3a"])
-@pytest.mark.parametrize("pack", [0, 1] if is_soak() else [0])
+@pytest.mark.parametrize("pack", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_random_programs_are_exact(
     spark_apart: Any, hdfs: Hdfs, object_store: ObjectStore, storage: str, pack: int
 ) -> None:
     """On S3 a slice of those on HDFS."""
     place = f"{hdfs.uri}/upshot" if storage == "hdfs" else f"{object_store.uri}/upshot"
-    made: list[list[Trial]] = packs(f"apart {storage}")
-    trials = [trial for trials in made for trial in trials][pack * 12 : pack * 12 + (12 if storage == "hdfs" else 4)]
+    made: list[list[Trial]] = packs(f"apart {storage} {pack}")
+    trials = [trial for trials in made for trial in trials][: 12 if storage == "hdfs" else 4]
     agree(lambda: upshot.connect(spark=spark_apart, engine="spark", location=place), trials)
 
 
@@ -190,6 +205,26 @@ def test_what_the_driver_holds_cannot_be_handed_out_by_a_folder_that_executors_d
         with pytest.raises(EngineError, match="location") as caught:
             db.rows("closure").to_spark().count()
     assert caught.value.code == "location-not-shared"
+
+
+@pytest.mark.parametrize("hidden", ["state", "edges", "out"])
+def test_a_pipeline_refuses_a_local_path_that_executors_do_not_see(
+    spark_apart: Any, hdfs: Hdfs, tmp_path: Path, hidden: str
+) -> None:
+    """Executors would write the rows of a sink to disks of their own, and an empty folder would be taken for it."""
+    lake = f"{hdfs.uri}/unshared-{hidden}"
+    paths = {name: str(tmp_path / name) if name == hidden else f"{lake}/{name}" for name in ("state", "edges", "out")}
+    (tmp_path / "closure.dl").write_text(PROGRAM)
+    (tmp_path / "edges").mkdir()
+    (tmp_path / "edges" / "1.json").write_text('{"insert": {"edge": [[1, 2]]}}\n')
+    hdfs.write(f"unshared-{hidden}/edges/1.json", b'{"insert": {"edge": [[1, 2]]}}\n')
+    (tmp_path / "closure.toml").write_text(PIPELINE.format(**paths))
+    with pytest.raises(EngineError) as caught:
+        run_pipeline(tmp_path / "closure.toml", once=True, spark=spark_apart)
+    assert caught.value.code == "location-not-shared"
+    assert str(tmp_path / hidden) in caught.value.message
+    assert f"closure.toml:{ {'state': 5, 'edges': 7, 'out': 11}[hidden] }:1" in str(caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_joins_that_find_no_memory_on_an_executor_are_made_again_by_sorting(spark_apart: Any, hdfs: Hdfs) -> None:

@@ -31,7 +31,7 @@ PIPELINE = """\
 [pipeline]
 name = "closure"
 program = "closure.dl"
-engine = "spark"
+engine = "{engine}"
 state = "state"
 delta = "{delta}"
 
@@ -86,7 +86,8 @@ def test_a_pipeline_reads_and_writes_local_paths_where_the_default_file_system_i
     # Two rows are many: they are read, set aside and published by Spark, not by the driver.
     for module in (quarantine, ranges, tables):
         monkeypatch.setattr(module, "FEW", 2)
-    lake = Lake(tmp_path / "a b", program=PROGRAM, pipeline=PIPELINE.format(delta=support), spark=elsewhere)
+    pipeline = PIPELINE.format(delta=support, engine="spark" if support == "spark" else "local")
+    lake = Lake(tmp_path / "a b", program=PROGRAM, pipeline=pipeline, spark=elsewhere)
     for name in ("named", "weight"):
         (lake.root / name).mkdir(parents=True)
     pq.write_table(pa.table({"x": [1, 2, 3, 4], "name": list("abcd")}), lake.root / "named" / "1.parquet")

@@ -19,7 +19,7 @@ from upshot.core.schema import Column, Schema
 from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.database.changes import Changes
 from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.pipeline.sinks import tables
+from upshot.pipeline.sinks import delta_spark, tables
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.console import Console
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
@@ -259,6 +259,47 @@ def test_rows_that_are_many_and_on_spark_leave_without_being_collected(
     assert pq.read_table(tmp_path / "s" / "v000001").num_rows == 3
     refuse_schema(log, PAIR)
     refuse_schema(snapshots, PAIR)
+
+
+class Fewer:
+    """Rows on Spark whose frame has one row less than there are: its files were replaced, or written elsewhere."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def __len__(self) -> int:
+        return 4
+
+    def tuples(self) -> list[Any]:
+        raise AssertionError("collected")
+
+    arrow = tuples
+
+    def frame(self, session: Any = None) -> Any:
+        return self._spark.createDataFrame([(1, "a"), (2, "b"), (3, None)], "x long, y string")
+
+
+@pytest.mark.parametrize("kind", ["snapshots", "log", "delta view", "delta log", "delta merge"])
+def test_a_write_by_spark_that_loses_rows_is_an_error(
+    spark: Any, support: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if support != "spark":
+        pytest.skip("deltalake is in the driver")
+    for module in (tables, delta_spark):
+        monkeypatch.setattr(module, "FEW", 2)
+    fewer = Rows(PAIR, Fewer(spark))  # type: ignore[arg-type]
+    sink: Any = {
+        "snapshots": lambda: ParquetSnapshots("path", tmp_path / "s", spark),
+        "log": lambda: ParquetLog("path", tmp_path / "s", spark),
+        "delta log": lambda: DeltaLog("path", str(tmp_path / "s"), SparkDelta(spark), "p"),
+    }.get(kind, lambda: DeltaView("path", str(tmp_path / "s"), SparkDelta(spark), "p"))()
+    if kind == "delta merge":
+        sink.start(rows(PAIR, (9, "z")), 1)
+    with pytest.raises(upshot.EngineError, match=r"has 3 rows, and 4 were written") as lost:
+        sink.apply(Changes(fewer, rows(PAIR)), 2) if kind == "delta merge" else sink.start(fewer, 1)
+    assert lost.value.code == "lost-rows"
+    if not kind.startswith("delta"):
+        assert sink.held() is None, "nothing is in place"
 
 
 @pytest.mark.parametrize("written_by", ["arrow", "spark"])

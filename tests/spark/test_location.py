@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +20,8 @@ from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
 from upshot.spark import preflight
 from upshot.spark.lent_rows import MOST_IN_PLAN
-from upshot.spark.location import SETTING, child, local_path, location_of, uri_of
+from upshot.spark.location import SETTING, HadoopFiles, child, local_path, location_of, uri_of
+from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace
 
 CLOSURE = """
@@ -29,6 +32,17 @@ path(X, Y) :- step(X, Y).
 path(X, Z) :- path(X, Y), step(Y, Z).
 """
 CHAIN = [(x, x + 1) for x in range(60)]
+
+
+@dataclass
+class ConnectSession:
+    """As much of a session of Spark Connect as tells one server from another."""
+
+    conf: Any
+    session_id: str
+
+
+ConnectSession.__module__ = "pyspark.sql.connect.session"
 
 
 def rows_at(place: Place) -> list[str]:
@@ -108,6 +122,35 @@ def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(
     for _ in range(2):
         SparkEngine(spark, location=place.uri).close()
     assert asked == ["probe", "probe"]
+
+
+def test_what_was_proven_of_one_server_is_not_taken_for_proven_of_another_on_the_same_host() -> None:
+    def server(application: str | None, number: str) -> Any:
+        settings = SimpleNamespace(get=lambda name, default: application if name == "spark.app.id" else default)
+        return ConnectSession(settings, number)
+
+    first, second = server("app-1", "a"), server("app-2", "b")
+    assert preflight._application(first) != preflight._application(second)
+    assert preflight._application(first) == preflight._application(server("app-1", "c"))
+    assert preflight._application(server(None, "a")) != preflight._application(server(None, "b"))
+
+
+def test_a_file_whose_writer_dies_keeps_its_old_bytes(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system such as HDFS shows a file while it is written."""
+    if is_connect(spark):
+        pytest.skip("this process has no Java")
+    monkeypatch.setattr(upshot.spark.location, "_RENAMED", {"file"})
+    files, uri = HadoopFiles(spark), uri_of(tmp_path / "a" / "sinks.json")
+    for data in (b"old", b"new"):
+        files.write(uri, data)
+        assert files.read(uri) == data
+    assert [entry.name for entry in files.entries(uri_of(tmp_path / "a"))] == ["sinks.json"]
+    monkeypatch.setattr(HadoopFiles, "_rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        files.write(uri, b"newest")
+    assert files.read(uri) == b"new"
 
 
 def test_many_rows_of_the_local_engine_become_a_frame_by_way_of_a_file(spark: Any, place: Place) -> None:

@@ -31,7 +31,7 @@ from upshot.pipeline.data_source import Movement, offer
 from upshot.pipeline.dry_run import DryRun, dry_run
 from upshot.pipeline.lock import locked, writing
 from upshot.pipeline.metrics import BatchMetrics, JobCounter, append_metrics
-from upshot.pipeline.preflight import preflight, refuse_absent_sources
+from upshot.pipeline.preflight import preflight, refuse_absent_sources, refuse_unshared_paths
 from upshot.pipeline.program import refuse_other_columns, take_on
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
@@ -161,6 +161,7 @@ class _BatchWork:
         folder: Path,
         opened: ExitStack,
     ) -> None:
+        refuse_unshared_paths(config, session)
         self.config, self.watchers = config, watchers
         schemas = dict(compiled.visible)
         self._session, self._folder = session, folder

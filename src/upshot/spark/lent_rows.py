@@ -1,7 +1,8 @@
 """Rows of this process as DataFrames of a user's session: many of them by way of a file at the location.
 
 Rows that become part of a plan are copied with every plan that is made of it, and read by one task: above a few
-thousand a file that Spark reads is faster by far.
+thousand a file that Spark reads is faster by far. Spark Connect sends them to the server, once, at any size: this
+process may share no storage with it.
 """
 
 from __future__ import annotations

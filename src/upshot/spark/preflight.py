@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +15,15 @@ import pyarrow as pa
 from upshot.core.errors import EngineError, Error
 from upshot.spark.catalog_workspace import workspace_at
 from upshot.spark.failures import translated
-from upshot.spark.location import SETTING, exact_path, local_path, location_of, runs_here
+from upshot.spark.location import SETTING, exact_path, local_path, location_of, runs_here, uri_of
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace
 
 _PROBES = 4
 """Files that go there and back; several, so that more than one executor has a part in it."""
+
+_HIDDEN = ".upshot-probe"
+"""The folder of the files that prove another one; readers of tables pass over names that begin with a dot."""
 
 _proven: set[tuple[str, str]] = set()
 """Applications and locations that were found to be fit."""
@@ -39,9 +45,46 @@ def refuse_unshared_location(session: Any, workspace: Workspace) -> None:
     and their Python can run Upshot. Executors on this machine share its disk, so that nothing is left to prove."""
     if runs_here(session) and local_path(workspace.location) is not None:
         return
-    key = (_application(session), workspace.location)
+    _prove_once(session, workspace, workspace.location)
+
+
+def refuse_unshared_folder(session: Any, folder: Path) -> None:
+    """As `refuse_unshared_location`, for a folder of this machine that Spark writes to, as on a disk that every machine
+    of the cluster mounts. Nothing stays in it, and one that is not there is not made."""
+    if runs_here(session):
+        return
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    hidden = folder / _HIDDEN
+    workspace = Workspace(hidden, session)
+    try:
+        _prove_once(session, workspace, uri_of(folder))
+    finally:
+        workspace.remove()
+        shutil.rmtree(hidden, ignore_errors=True)
+        for path in made:
+            with suppress(OSError):  # somebody else has put something there
+                path.rmdir()
+
+
+def refuse_unshared_file(session: Any, file: Path) -> None:
+    """Raise unless executors read a file of this machine."""
+    key = (_application(session), uri_of(file.parent))
+    if runs_here(session) or key in _proven:
+        return
+    reader = session.read.format("binaryFile").option("ignoreMissingFiles", "false")
+    try:
+        # The executor that reads a file tells its length.
+        reader.load(exact_path(file)).select("length").collect()
+    except Exception as error:
+        if file.exists():
+            raise not_shared(uri_of(file), f"executors cannot read it: {translated(error).message}") from error
+    _proven.add(key)
+
+
+def _prove_once(session: Any, workspace: Workspace, location: str) -> None:
+    key = (_application(session), location)
     if key not in _proven:
-        _prove(session, workspace)
+        _prove(session, workspace, location)
         _proven.add(key)
 
 
@@ -60,10 +103,14 @@ def _imported(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _application(session: Any) -> str:
-    return str(session.client.host if is_connect(session) else session.sparkContext.applicationId)
+    """The id of the Spark behind the session. The server of a Connect session may be one of several on its host, or
+    another one than an hour ago."""
+    if not is_connect(session):
+        return str(session.sparkContext.applicationId)
+    return str(session.conf.get("spark.app.id", None) or session.session_id)
 
 
-def _prove(session: Any, workspace: Workspace) -> None:
+def _prove(session: Any, workspace: Workspace, location: str) -> None:
     numbers = list(range(_PROBES))
     written: list[StoredRows] = []
     try:
@@ -79,16 +126,16 @@ def _prove(session: Any, workspace: Workspace) -> None:
             cause = translated(error)
             if cause.code == "worker-environment":
                 raise cause from error
-            raise not_shared(workspace.location, f"executors cannot read or write there: {cause.message}") from error
+            raise not_shared(location, f"executors cannot read or write there: {cause.message}") from error
         if echo.rows != _PROBES:
-            raise not_shared(workspace.location, "the driver does not see files written by executors")
+            raise not_shared(location, "the driver does not see files written by executors")
         found = [row["id"] for table in workspace.tables(echo.files, ["id"]) for row in table.to_pylist()]
         if sorted(found) != numbers:
-            raise not_shared(workspace.location, "the driver reads different rows than executors have written")
+            raise not_shared(location, "the driver reads different rows than executors have written")
     except Error as error:
         if error.code in ("location-not-shared", "worker-environment"):
             raise
-        raise not_shared(workspace.location, error.message) from error
+        raise not_shared(location, error.message) from error
     finally:
         workspace.drop(each.folder for each in written)
 

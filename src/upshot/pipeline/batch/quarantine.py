@@ -96,10 +96,10 @@ class BadRows:
         if self.count <= FEW and self._table is not None:
             times = pa.array([now] * self._table.num_rows, SCHEMA.field("time").type)
             with _writing(folder):
-                folders.put(_batch_folder(batch), pa.table([*self._table.columns, times], schema=SCHEMA))
+                folders.put(_batch_folder(batch), pa.table([*self._table.columns, times], schema=SCHEMA), self.count)
             return
         from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
         frame = self._frame.select(F.col("row").alias("raw"), "reason", "place")
         with spark_errors():
-            folders.put(_batch_folder(batch), frame.withColumn("time", F.lit(now).cast("timestamp")))
+            folders.put(_batch_folder(batch), frame.withColumn("time", F.lit(now).cast("timestamp")), self.count)

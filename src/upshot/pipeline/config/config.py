@@ -81,6 +81,8 @@ class PipelineConfig:
     """Further Maven coordinates for the session."""
     spark: dict[str, str] = field(default_factory=dict)
     """Further settings of the session."""
+    span: Span | None = None
+    """The place of `state`."""
 
     def on(self, session: Any) -> PipelineConfig:
         """The same pipeline with every location reached through this session."""
@@ -161,6 +163,7 @@ class _ConfigReading:
             **{name: head[name] for name in ("actions", "engine", "memory", "keep", "trigger", "metrics", "delta")},
             packages=tuple(head["packages"]),
             spark=head["spark"] or {},
+            span=self._places.get(("pipeline", "state")),
         )
 
     def _named(self, content: dict[str, Any], kind: str) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.config.config_keys import ICEBERG
-from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
+from upshot.pipeline.sinks.delta import DeltaLog, DeltaView
 from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import Columns, not_ours
 from upshot.pipeline.steps import Point, reached
@@ -34,7 +34,7 @@ class CatalogDelta:
         from upshot.pipeline.sinks.delta_spark import SparkDelta  # noqa: PLC0415 - only with Spark's Delta package
 
         self._session, self._partitions = session, partitions
-        self._writer: DeltaWriter = SparkDelta(session)
+        self._writer = SparkDelta(session)
 
     def occupied(self, table: str) -> bool:
         return table_format(self._session, table) is not None
@@ -48,17 +48,19 @@ class CatalogDelta:
         return None if location is None else self._writer.version(location, application)
 
     def create(self, table: str, application: str, version: int, data: Any) -> None:
-        lacking = [name for name in self._partitions if name not in data.columns]
+        columns = data.frame.columns
+        lacking = [name for name in self._partitions if name not in columns]
         if lacking:
             raise UsageError(
                 f"`partition_by` names `{lacking[0]}`, which is not a column of the view",
                 code="sink-columns",
-                help=f"its columns are {', '.join(f'`{name}`' for name in data.columns)}",
+                help=f"its columns are {', '.join(f'`{name}`' for name in columns)}",
             )
         with spark_writes(f"the table `{table}`"):
-            writer = data.write.format("delta").mode("error").partitionBy(*self._partitions)
+            writer = data.frame.write.format("delta").mode("error").partitionBy(*self._partitions)
             stamped = writer.option("txnAppId", application).option("txnVersion", version)
             stamped.saveAsTable(quoted_name(table))
+            self._writer.refuse_lost_rows(self._known(table), data)
 
     def append(self, table: str, application: str, version: int, data: Any) -> None:
         self._writer.append(self._known(table), application, version, data)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.delta_types import type_word
-from upshot.pipeline.sinks.failures import spark_writes
+from upshot.pipeline.sinks.failures import lost_rows, spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
-from upshot.pipeline.sinks.tables import frame_of, log_frame
+from upshot.pipeline.sinks.tables import FEW, frame_of, log_frame
 from upshot.spark.delta import delta_snapshot
 from upshot.spark.location import spark_path
 
@@ -20,6 +21,15 @@ _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _ONE_AT_A_TIME = threading.Lock()
 """Guards the stamp of a merge: it is a setting of the session, which parallel sinks share."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFrame:
+    """Rows for a table, and how many of them are inserted and deleted."""
+
+    frame: Any
+    inserted: int
+    deleted: int = 0
 
 
 class SparkDelta:
@@ -39,18 +49,30 @@ class SparkDelta:
         found = delta_snapshot(self._session, path).transactions().get(application)
         return int(found.get()) if found.isDefined() else None
 
-    def create(self, path: str, application: str, version: int, data: Any) -> None:
+    def create(self, path: str, application: str, version: int, data: CountedFrame) -> None:
         self._write(path, application, version, data, "error")
 
-    def append(self, path: str, application: str, version: int, data: Any) -> None:
+    def append(self, path: str, application: str, version: int, data: CountedFrame) -> None:
         self._write(path, application, version, data, "append")
 
-    def _write(self, path: str, application: str, version: int, data: Any, mode: str) -> None:
+    def _write(self, path: str, application: str, version: int, data: CountedFrame, mode: str) -> None:
         with spark_writes(_table(path)):
-            writer = data.write.format("delta").mode(mode)
+            writer = data.frame.write.format("delta").mode(mode)
             writer.option("txnAppId", application).option("txnVersion", version).save(spark_path(path))
+            self.refuse_lost_rows(path, data)
 
-    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
+    def refuse_lost_rows(self, path: str, data: CountedFrame) -> None:
+        """Raises if the last version of the table has added another number of rows, by Delta's own count. Few rows were
+        in the driver: that takes a job, and shows nothing."""
+        rows = data.inserted + data.deleted
+        if rows <= FEW:
+            return
+        history = self._session.sql(f"describe history delta.{_quoted(spark_path(path))} limit 1")
+        written = history.select("operationMetrics").first()[0].get("numOutputRows")
+        if written is not None and int(written) != rows:
+            raise lost_rows(_table(path), rows, int(written))
+
+    def merge(self, path: str, application: str, version: int, data: CountedFrame, columns: list[str]) -> None:
         names = [_quoted(column) for column in columns]
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
         statement = (
@@ -60,13 +82,17 @@ class SparkDelta:
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
         with _ONE_AT_A_TIME, spark_writes(_table(path)), _stamped(self._session.conf, application, version):
-            self._session.sql(statement, changes=data).collect()
+            (done,) = self._session.sql(statement, changes=data.frame).collect()
+        if (done["num_inserted_rows"], done["num_deleted_rows"]) != (data.inserted, data.deleted):
+            found = done["num_inserted_rows"] + done["num_deleted_rows"]
+            raise lost_rows(f"the change of {_table(path)}", data.inserted + data.deleted, found)
 
-    def rows(self, rows: Rows) -> Any:
-        return frame_of(rows, self._session)
+    def rows(self, rows: Rows) -> CountedFrame:
+        return CountedFrame(frame_of(rows, self._session), len(rows))
 
-    def changes(self, changes: Changes, version: int) -> Any:
-        return log_frame(changes, self._session, version)
+    def changes(self, changes: Changes, version: int) -> CountedFrame:
+        frame = log_frame(changes, self._session, version)
+        return CountedFrame(frame, len(changes.inserted), len(changes.deleted))
 
 
 def _table(path: str) -> str:

@@ -20,6 +20,16 @@ def sink_failed(what: str, reason: str) -> EngineError:
     return failed
 
 
+def lost_rows(what: str, rows: int, found: int) -> EngineError:
+    """The error for a write by Spark after which another number of rows is there than was written."""
+    return EngineError(
+        f"{what} has {found} rows, and {rows} were written by Spark",
+        code="lost-rows",
+        help="check that the driver and all executors can use the storage, and that nothing else writes there; a Delta "
+        "table must be removed, and the next run writes it again",
+    )
+
+
 @contextmanager
 def spark_writes(what: str) -> Iterator[None]:
     """Translate the exceptions of Spark inside the block into ours."""

@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as at
 
+from upshot.pipeline.sinks.failures import lost_rows
 from upshot.pipeline.sinks.sink import Columns
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath, LakePath
-from upshot.spark.location import spark_path
+from upshot.spark.location import Files, LocalFiles, spark_path, uri_of
+from upshot.spark.workspace import rows_in
 
 _ASIDE = ".aside-"
 _MARK = "_SUCCESS"
@@ -37,8 +39,9 @@ class Folders(Protocol):
     def is_whole(self, name: str) -> bool:
         """Test whether an existing directory was written to its end."""
 
-    def put(self, name: str, data: Any) -> None:
-        """Makes an Arrow table or a DataFrame the contents of a folder, in place of what was there."""
+    def put(self, name: str, data: Any, rows: int) -> None:
+        """Makes an Arrow table or a DataFrame of so many rows the contents of a folder, in place of what was there.
+        Raises if the files of a DataFrame hold another number of rows: then nothing is in place."""
 
     def remove(self, name: str) -> None: ...
 
@@ -69,9 +72,9 @@ class DiskFolders:
     def is_whole(self, name: str) -> bool:
         return (self._path / name).is_dir()
 
-    def put(self, name: str, data: Any) -> None:
+    def put(self, name: str, data: Any, rows: int) -> None:
         with written_aside(self._path / name) as folder:
-            write_table(data, folder) if isinstance(data, pa.Table) else write_frame(data, folder)
+            write_table(data, folder) if isinstance(data, pa.Table) else write_frame(data, folder, rows)
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -103,7 +106,7 @@ class LakeFolders:
     def is_whole(self, name: str) -> bool:
         return (self._path / name / _MARK).exists()
 
-    def put(self, name: str, data: Any) -> None:
+    def put(self, name: str, data: Any, rows: int) -> None:
         folder = self._path / name
         folder.delete()
         if isinstance(data, pa.Table):
@@ -112,6 +115,7 @@ class LakeFolders:
             (folder / "part-00000.parquet").write_bytes(written.getvalue().to_pybytes())
         else:
             data.write.mode("overwrite").parquet(spark_path(folder))
+            _refuse_lost_rows(folder.files, folder.uri, rows)
         reached(Point.RENAME)
         (folder / _MARK).write_bytes(b"")
 
@@ -158,11 +162,18 @@ def write_table(table: pa.Table, folder: Path) -> None:
     pq.write_table(table, folder / "part-00000.parquet")
 
 
-def write_frame(frame: Any, folder: Path) -> None:
+def write_frame(frame: Any, folder: Path, rows: int) -> None:
     """Spark's own writer; its marks of success are left out, since the folder's name already says as much."""
     frame.write.mode("error").parquet(spark_path(folder))
+    _refuse_lost_rows(LocalFiles(), uri_of(folder), rows)
     for mark in (*folder.glob("_SUCCESS"), *folder.glob(".*.crc")):
         mark.unlink()
+
+
+def _refuse_lost_rows(files: Files, folder: str, rows: int) -> None:
+    found = rows_in(files, folder)
+    if found != rows:
+        raise lost_rows(f"`{folder}`", rows, found)
 
 
 def write_json(path: AnyPath, content: object) -> None:

@@ -62,13 +62,13 @@ class ParquetLog:
         return _numbered(self._folders, rf"{_FOLDER}=(\d+)", self.place)
 
     def _write(self, changes: Changes, version: int) -> None:
-        name = f"{_FOLDER}={version:06}"
+        name, rows = f"{_FOLDER}={version:06}", len(changes.inserted) + len(changes.deleted)
         if stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted):
             with spark_writes(self.place):
-                self._folders.put(name, log_frame(changes, self._session, version))
+                self._folders.put(name, log_frame(changes, self._session, version), rows)
         else:
             with disk_writes(self.place):
-                self._folders.put(name, log_table(changes, version))
+                self._folders.put(name, log_table(changes, version), rows)
 
 
 class ParquetSnapshots:
@@ -120,10 +120,10 @@ class ParquetSnapshots:
         name = _version_name(version)
         if stays_on_spark(rows):
             with spark_writes(self.place):
-                self._folders.put(name, frame_of(rows, self._session))
+                self._folders.put(name, frame_of(rows, self._session), len(rows))
         else:
             with disk_writes(self.place):
-                self._folders.put(name, table_of(rows))
+                self._folders.put(name, table_of(rows), len(rows))
         reached(Point.POINTER)
         pointer = {"view": self.view, "version": version, "folder": name, "rows": len(rows)}
         with disk_writes(self.place):

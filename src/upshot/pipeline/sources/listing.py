@@ -198,7 +198,7 @@ def _below(folder: Path, prefix: str, relation: str) -> Iterator[FoundFile]:
         for entry in entries:
             if entry.name in _LOGS and entry.is_dir():
                 raise _counted_elsewhere(folder, entry.name, relation)
-            if _is_draft(entry.name):
+            if is_draft(entry.name):
                 continue
             if not entry.name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in entry.name):
                 raise _not_utf8(folder, entry.name)
@@ -212,7 +212,7 @@ def _below(folder: Path, prefix: str, relation: str) -> Iterator[FoundFile]:
                 continue
 
 
-def _is_draft(name: str) -> bool:
+def is_draft(name: str) -> bool:
     return name.startswith(("_", ".")) or name.endswith((".tmp", ".crc"))
 
 
@@ -220,7 +220,7 @@ def _below_on_lake(folder: LakePath, prefix: str, relation: str) -> Iterator[Fou
     for entry in folder.entries():
         if entry.name in _LOGS and entry.is_folder:
             raise _counted_elsewhere(folder, entry.name, relation)
-        if _is_draft(entry.name):
+        if is_draft(entry.name):
             continue
         if entry.is_folder:
             yield from _below_on_lake(folder / entry.name, f"{prefix}{entry.name}/", relation)
