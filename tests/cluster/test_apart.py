@@ -16,6 +16,7 @@ from tests.spark.one_core_slice import commit_beyond_memory
 from tests.spark.test_conformance_random import Trial, agree, packs
 from upshot.core.errors import EngineError
 from upshot.pipeline.run import run_pipeline
+from upshot.spark.lake_path import LakePath
 
 pytestmark = pytest.mark.slow
 """A cluster is started."""
@@ -205,6 +206,17 @@ def test_what_the_driver_holds_cannot_be_handed_out_by_a_folder_that_executors_d
         with pytest.raises(EngineError, match="location") as caught:
             db.rows("closure").to_spark().count()
     assert caught.value.code == "location-not-shared"
+
+
+@pytest.mark.parametrize("storage", ["hdfs", "s3a"])
+def test_a_small_file_is_replaced_as_a_whole(
+    spark_apart: Any, hdfs: Hdfs, object_store: ObjectStore, storage: str
+) -> None:
+    folder = LakePath(f"{hdfs.uri if storage == 'hdfs' else object_store.uri}/small").on(spark_apart)
+    for data in (b"old", b"new", b""):
+        (folder / "sinks.json").write_bytes(data)
+        assert (folder / "sinks.json").read_bytes() == data
+    assert [entry.name for entry in folder.entries()] == ["sinks.json"]
 
 
 @pytest.mark.parametrize("hidden", ["state", "edges", "out"])

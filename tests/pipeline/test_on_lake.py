@@ -154,7 +154,7 @@ def test_a_store_that_cannot_be_taken_over_says_so(
     if record == "spark":
         monkeypatch.setattr(delta, "reaches", lambda session, path: None)
     with upshot.connect(uri, spark=spark, engine="local") as database:
-        assert [each.code for each in database.warnings] == ["store-unguarded"] * (record == "spark")
+        assert [each.slug for each in database.warnings] == ["store-unguarded"] * (record == "spark")
     session = spark.newSession()
     session.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
     assert delta.creates_atomically(session, LakePath(uri))

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from upshot.core.errors import EngineError
 from upshot.spark.failures import translated
-from upshot.spark.location import child, exact_path, has_scheme, local_path, spark_path, uri_of
+from upshot.spark.location import LocalFiles, child, exact_path, has_scheme, local_path, spark_path, uri_of
 from upshot.spark.session import is_connect
-from upshot.spark.workspace import StoredRows, Workspace, is_alive, owner_record
+from upshot.spark.workspace import StoredRows, Workspace, is_alive, owner_record, rows_in
 
 SCHEME = "schema:"
 """The prefix of a location that names a schema."""
@@ -160,7 +160,7 @@ class CatalogWorkspace(Workspace):
 
     def counted(self, folder: str | Path) -> int:
         if not has_scheme(folder):
-            return int(pq.read_table(folder).num_rows)
+            return rows_in(LocalFiles(), uri_of(folder))
         with _reported(str(folder)):
             return int(self._session.read.parquet(exact_path(folder)).count())
 

@@ -291,7 +291,7 @@ class HadoopFiles:
     def write(self, uri: str, data: bytes) -> None:
         with _reported(uri):
             system, path = self._found(uri)
-            if system.getScheme() not in _RENAMED:
+            if urlsplit(uri).scheme not in _RENAMED:
                 self._create(system, path, data)
                 return
             aside = self._java.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid.uuid4().hex}")
