@@ -139,8 +139,9 @@ LANES = min(4, max(2, os.cpu_count() or 1))
 SPARK_LANES = 2
 """Suites on Spark that run at a time: each takes some gigabytes."""
 
-_SOAKED = ("case_count(", "pytest.mark.deep")
-"""In the text of a test file whose number of random cases can be set, or with tests that only `make soak` runs."""
+_SOAKED = ("case_count(", "base_seed(", "seed_of(", "pytest.mark.deep")
+"""In the text of a test file whose random cases, or their number, can be set, or with tests that only `make soak`
+runs."""
 _BYTE_CODE = ROOT / ".venv" / "byte-code"
 """Where processes of the tests keep their byte code: hundreds of them import the same modules."""
 
@@ -276,10 +277,11 @@ def _rounds(suites: list[Suite], slice_: Slice, extra: list[str], deadline: floa
 
 
 def _rounds_of(files: list[Suite], slice_: Slice, extra: list[str], deadline: float) -> list[Outcome]:
-    """One lane; the outcomes of all rounds of a file are one outcome."""
+    """One lane; the outcomes of all rounds of a file are one outcome. Each round has another order, by its seed: the
+    last round ends where the time does, and no file is always behind that."""
     found: dict[str, Outcome] = {}
     for number in itertools.count() if files else ():
-        for file in files:
+        for file in random.Random(slice_.seed + number).sample(files, len(files)):
             if time.monotonic() > deadline:
                 return list(found.values())
             marks = ("deep",) if number else ()

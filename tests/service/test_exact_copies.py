@@ -4,7 +4,6 @@ it claims to have."""
 from __future__ import annotations
 
 import http.client
-import os
 import random
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.properties.settings import base_seed, case_count
 from tests.service.served_process import PATIENCE, free_port
 from tests.service.serving import Copy, EventReader, Running, changes_path
 from upshot.service.feed.streams import RingBounds
@@ -29,7 +29,7 @@ unstored(X, Y) :- closure(X, Y), X < Y.
 .view unstored materialized=false
 """
 NODES = 7
-SEED = int(os.environ.get("UPSHOT_SEED", "20260131"))
+SEED = base_seed()
 
 
 class Truth:
@@ -105,7 +105,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(3))
+@pytest.mark.parametrize("case", range(case_count(80, least=3)))
 def test_every_copy_is_exact_whatever_happens(tmp_path: Path, case: int) -> None:
     chance = random.Random(SEED + case)
     truth, stop = Truth(), threading.Event()

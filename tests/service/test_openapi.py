@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
+from tests.properties.settings import base_seed, case_count
 from tests.service.bank import bearer, served
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance]
-CASES = max(4, int(os.environ.get("UPSHOT_CASES", "600")) // 40)
-SEED = int(os.environ.get("UPSHOT_SEED", "0"))
+CASES = case_count(40, least=4)
+SEED = base_seed()
 NAMES = ("account", "transfer", "public_note", "reached", "note_count", "suspicious", "raise_alarm")
 
 
