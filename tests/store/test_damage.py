@@ -19,6 +19,7 @@ from tests.store.stores import PATHS, files, printed, small_is_large, state
 from tests.store.test_kills import written_until_killed
 from tests.store.writer import follow
 from upshot.store import accept_loss, back_up_from_outside
+from upshot.store.acknowledged import Mark, read_mark
 
 REFUSALS = {"store-damaged", "not-a-store", "store-newer", "saved-rows-unreadable"}
 Damage = Callable[[random.Random, bytearray], None]
@@ -225,6 +226,38 @@ def test_a_damaged_mark_is_no_damage_of_the_store(images: list[Image], killed: P
     (killed / "acknowledged").write_bytes(b"\0" * 96)
     with upshot.connect(killed) as db:
         assert everything(db) == images[1].good
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"version": 99, "writes": 0, "crc": 1}'])
+def test_a_mark_that_cannot_be_read_is_warned_of_and_written_anew(killed: Path, content: bytes | None) -> None:
+    mark = killed / "acknowledged"
+    mark.unlink() if content is None else mark.write_bytes(content)
+    with upshot.connect(killed) as db:
+        (warning,) = db.warnings
+        assert warning.slug == "acknowledged-missing"
+        assert f"commits after version {db.version}" in warning.message
+        version = db.version
+    assert read_mark(killed) == Mark(version, read_mark(killed).writes)  # type: ignore[union-attr]
+    with upshot.connect(killed) as db:
+        assert db.warnings == ()
+
+
+def test_an_older_version_without_its_mark_is_not_opened_silently(killed: Path) -> None:
+    (killed / "acknowledged").unlink()
+    with (killed / "log.sqlite-wal").open("r+b") as log:
+        log.seek(-5_000, os.SEEK_END)
+        byte = log.read(1)[0]
+        log.seek(-1, os.SEEK_CUR)
+        log.write(bytes([byte ^ 1]))
+    with upshot.connect(killed) as db:
+        assert [each.slug for each in db.warnings] == ["acknowledged-missing"]
+        assert f"version {db.version}" in db.warnings[0].message
+
+
+def test_a_new_store_has_no_warning(root: Path) -> None:
+    for _ in range(2):
+        with upshot.connect(root) as db:
+            assert db.warnings == ()
 
 
 def test_a_log_that_is_missing_is_not_replaced_by_an_empty_one(root: Path) -> None:

@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError
 from upshot.store.folders import ACKNOWLEDGED, LOG, settle_folder
 from upshot.store.trouble import damaged
@@ -35,13 +36,14 @@ class MarkFile:
     """A lower bound of the log. It is written without waiting for the disk, always after the log itself reached it: the
     system keeps it when the process is killed, and a power failure may leave an older bound, never a newer one."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, reached: Mark) -> None:
+        """Without a mark that can be read, the log must reach as far as it does now."""
         self._path = root / ACKNOWLEDGED
         is_new = not self._path.exists()
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if read_mark(root) is None:
-                self._write(Mark())
+                self._write(reached)
             if is_new:
                 settle_folder(root)
         except BaseException:
@@ -88,6 +90,22 @@ def refuse_lost(root: Path, found: Mark) -> None:
     mark = read_mark(root)
     if mark is not None and (mark.version > found.version or mark.writes > found.writes):
         raise _lost(root, found, mark)
+
+
+def unmarked(root: Path, found: Mark) -> tuple[Diagnostic, ...]:
+    """A warning where nothing tells whether the log has lost its end."""
+    if found == Mark() or read_mark(root) is not None:
+        return ()
+    words = f"it is unknown whether commits after version {found.version} are lost"
+    hint = "compare the version with what was committed last, or put back the whole folder from a copy; "
+    return (
+        Diagnostic(
+            "acknowledged-missing",
+            f"`{ACKNOWLEDGED}` is missing or damaged: {words}",
+            help=f"{hint}the file is written anew",
+            severity=Severity.WARNING,
+        ),
+    )
 
 
 def _lost(root: Path, found: Mark, mark: Mark) -> EngineError:

@@ -197,7 +197,7 @@ class Log:
     def begin(self, root: Path) -> None:
         """From here on the log is written to, and what is acknowledged is marked."""
         self._reached = self.reached()
-        self._mark = MarkFile(root)
+        self._mark = MarkFile(root, self._reached)
 
     def close(self) -> None:
         with self._guard:

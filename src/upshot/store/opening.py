@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
 from upshot.spark.lake_path import LakePath
-from upshot.store.acknowledged import Mark, MarkFile, read_mark, refuse_lost
+from upshot.store.acknowledged import Mark, MarkFile, read_mark, refuse_lost, unmarked
 from upshot.store.folders import ACKNOWLEDGED, DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
 from upshot.store.lock import StoreLock
 from upshot.store.log import FORMAT, Log, create_log, header_format
@@ -125,8 +125,11 @@ def _create(root: Path) -> None:
 def _opened(root: Path, lock: StoreLock, log: Log, recovered: Recovered, retention: Retention) -> Store:
     try:
         log.complete(uuid.uuid4().hex)
+        warnings = unmarked(root, log.reached())
         log.begin(root)
-        return Store(root, lock, log, recovered, retention)
+        store = Store(root, lock, log, recovered, retention)
+        store.warnings = warnings
+        return store
     except BaseException as error:
         log.close()
         if isinstance(error, OSError | sqlite3.Error):
@@ -157,7 +160,7 @@ def accept_loss(root: Path) -> tuple[int, int]:
     try:
         left = _recovered(root, lossy=True).version
         mark = read_mark(root) or Mark(left)
-        with closing(Log(root)) as log, closing(MarkFile(root)) as marked:
+        with closing(Log(root)) as log, closing(MarkFile(root, Mark())) as marked:
             found = log.reached()
             if mark.version > found.version or mark.writes > found.writes:
                 log.rename(uuid.uuid4().hex)
