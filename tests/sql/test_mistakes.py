@@ -31,6 +31,8 @@ def mistakes(text: str) -> list[str]:
         ('SELECT a AS "a b" FROM r', 'sql-name "a b"'),
         ("SELECT b FROM r WHERE c > 1", "type-mismatch 1"),
         ("SELECT b FROM r JOIN s ON r.c = s.d", "type-mismatch s.d"),
+        ("SELECT b FROM r CROSS JOIN s ON r.a = s.a", "sql-syntax s ON r.a = s.a"),
+        ("SELECT b FROM r CROSS JOIN s USING (a)", "sql-syntax s USING (a)"),
         ("SELECT b FROM r WHERE a", "type-mismatch a"),
         ("SELECT b, count(*) FROM r GROUP BY a", "sql-not-grouped b"),
         ("SELECT b FROM r WHERE count(*) > 1", "sql-misplaced-aggregate count(*)"),
@@ -86,6 +88,7 @@ def test_a_query_that_cannot_be_a_view_is_refused_at_its_place(query: str, mista
         ("CREATE TABLE t (a REAL)", "sql-type a"),
         ("CREATE TABLE t (a NUMERIC)", "sql-type a"),
         ("CREATE TABLE t (a DECIMAL(30, 2))", "sql-type a DECIMAL(30, 2)"),
+        ("CREATE TABLE t (a DECIMAL(8, 2, 3))", "sql-type a DECIMAL(8, 2, 3)"),
         ("CREATE TABLE t (a BIGINT[])", "sql-type a"),
         ("CREATE TABLE t (a BIGINT DEFAULT 3)", "sql-unsupported a BIGINT DEFAULT 3"),
         ("CREATE TABLE t (a BIGINT, a TEXT)", "duplicate-column a"),
@@ -167,3 +170,8 @@ def test_whatever_the_parser_meets_is_a_diagnostic_with_a_place(text: str) -> No
     assert diagnostic.span.text
     assert diagnostic.help
     assert "sqlglot" not in str(raised.value)
+
+
+def test_a_decimal_is_shown_as_it_is_written() -> None:
+    with pytest.raises(upshot.ProgramError, match=r"invalid type DECIMAL\(8, 'x'\)"):
+        sql_program("CREATE TABLE t (a DECIMAL(8, 'x'))")

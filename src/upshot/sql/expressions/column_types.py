@@ -25,6 +25,7 @@ _CURES = {
     _D.SERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
     _D.BIGSERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
 }
+_DECIMAL_SIZES = 2
 _KNOWN = "BIGINT, DOUBLE PRECISION, TEXT, VARCHAR(n), BOOLEAN, DATE, TIMESTAMP and DECIMAL(p, s)"
 
 
@@ -63,11 +64,12 @@ def _decimal(statement: Statement, written: exp.DataType, place: exp.Expression)
     if not sizes:
         statement.refuse("sql-type", "NUMERIC needs a precision and a scale", place, help="as in DECIMAL(18, 2)")
     precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
-    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+    if len(sizes) > _DECIMAL_SIZES or not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+        shown = ", ".join(each.sql(statement.dialect) for each in written.expressions)
         statement.refuse(
             "sql-type",
-            f"invalid type DECIMAL({precision}, {scale})",
+            f"invalid type DECIMAL({shown})",
             place,
-            help=f"the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
+            help=f"as in DECIMAL(18, 2): the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
         )
     return Type(Kind.DECIMAL, precision=precision, scale=scale)

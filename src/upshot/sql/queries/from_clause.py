@@ -100,6 +100,8 @@ class _FromClause:
             self._statement.unsupported(what, join, help="use EXISTS or NOT EXISTS")
         names = self._merged_names(left, right, join)
         on = [*conjoined(join.args.get("on")), *(_equal(a, b) for a, b in names)]
+        if kind == "CROSS" and (join.args.get("on") is not None or join.args.get("using")):
+            self._statement.refuse("sql-syntax", "CROSS JOIN has no condition", join, help="use JOIN with ON or USING")
         if kind != "CROSS" and not join.args.get("method") and not names and is_unconditional(join):
             words = " ".join(filter(None, (side, "JOIN")))
             self._statement.refuse(
