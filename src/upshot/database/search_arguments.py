@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ def patterns_in(rows: Any) -> list[str]:
 def pattern_rows(state: State, name: str, text: str) -> list[tuple[Any, ...]]:
     """The rows of a relation that a pattern such as `access("ann", _)` matches."""
     schema = state.schema(name)
-    atom = parse_query(text.strip().removesuffix("."))
+    atom = parse_query(_double_quoted(text.strip().removesuffix(".")))
     example = f"as in '{name}({', '.join('_' * schema.arity)})'"
     if not isinstance(atom, Atom) or atom.relation != name or len(atom.args) != schema.arity:
         message = f"`{text}` is no pattern of `{name}`, which has {counted(schema.arity, 'column')}"
@@ -89,6 +90,23 @@ def pattern_rows(state: State, name: str, text: str) -> list[tuple[Any, ...]]:
     clause = Clause(Atom(head.name, tuple(terms)), (Atom(name, tuple(terms)), *tests), types)
     with state.reading() as engine:
         return list(engine.query(head, (clause,)))
+
+
+_QUOTED = re.compile(r""" "(?:[^"\\]|\\.)*" | '((?:[^'\\]|\\.)*)' """, re.VERBOSE)
+
+
+def _double_quoted(text: str) -> str:
+    """The pattern with its texts in double quotes: the whole is often a Python string in those.
+
+    >>> _double_quoted("access('ann', _)")
+    'access("ann", _)'
+    """
+    return _QUOTED.sub(lambda found: found[0] if found[1] is None else _as_text(found[1]), text)
+
+
+def _as_text(inner: str) -> str:
+    escaped = inner.replace("\\'", "'").replace('\\"', '"').replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _pattern_constant(text: str, term: Term, column: SchemaColumn, example: str) -> Constant | None:
