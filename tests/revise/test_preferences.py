@@ -12,11 +12,13 @@ from itertools import combinations, groupby
 
 import pytest
 
+import upshot
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import Update, checked
 from tests.revise.random_requests import Case, Fact, random_case
 from tests.revise.test_brute_force import facts_of, opened
 from upshot import Bounds, ProgramError
+from upshot.core.schema import Role
 from upshot.engine.naive import evaluate
 
 MUTUAL = """
@@ -91,13 +93,24 @@ def _model(case: Case, facts: frozenset[Fact]) -> set[Fact]:
     return {(view, row) for view, rows in evaluate(checked(case.text), base).items() for row in rows} | set(facts)
 
 
+def side_effects(given: Preferred, update: Update) -> int:
+    """The rows of views that a change inserts or deletes, but for those that are requested."""
+    case = given.case
+    views = {name for name, schema in checked(case.text).schemas.items() if schema.role is not Role.BASE}
+    before, after = _model(case, case.facts), _model(case, case.facts - update[1] | update[0])
+    asked = {*((fact, "+") for fact in case.insert), *((fact, "-") for fact in case.delete)}
+    changed = {*((fact, "+") for fact in after - before), *((fact, "-") for fact in before - after)}
+    return sum(1 for fact, _ in changed - asked if fact[0] in views)
+
+
 def price(given: Preferred, update: Update) -> float:
     signed = ((name, sign) for facts, sign in zip(update, "+-", strict=True) for name, _ in facts)
     return sum(given.cost.get(f"{sign}{name}", given.cost.get(name, 1)) for name, sign in signed)
 
 
-def compare(given: Preferred) -> int:
-    """How many realizations there are; fails if they are not those of brute force, or not in order of cost."""
+def compare(given: Preferred, prefer: str | None = None) -> int:
+    """How many realizations there are; fails if they are not those of brute force, or not in order: of cost, or of side
+    effects first."""
     try:
         db = opened(given.case)
     except ProgramError:
@@ -107,13 +120,14 @@ def compare(given: Preferred) -> int:
     bounds = Bounds(new_constants=0, constants=given.case.domain, rounds=1000, seconds=300)
     with db:
         answer = db.realize(
-            _rows(given.case.insert), _rows(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost
-        )
+            _rows(given.case.insert), _rows(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost,
+            prefer=prefer,
+        )  # fmt: skip
         listed = [(facts_of(each.insert), facts_of(each.delete)) for each in answer]
     wanted = expected(given)
     assert len(listed) == len(set(listed)), "each once"
     assert set(listed) == wanted, (given, set(listed) ^ wanted)
-    prices = [price(given, each) for each in listed]
+    prices = [(side_effects(given, each) if prefer else 0, price(given, each)) for each in listed]
     assert prices == sorted(prices), (given, "the cheapest first", prices)
     if not wanted:
         unfrozen = bool(given.frozen and expected(replace(given, frozen=())))
@@ -123,6 +137,53 @@ def compare(given: Preferred) -> int:
 
 def _rows(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
     return {name: [row for other, row in facts if other == name] for name, _ in facts}
+
+
+TOGETHER = """
+.decl a(x: number) .decl b(x: number) .decl c(x: number) .decl v(x: number)
+.decl w(x: number) .decl z(x: number, y: number) .decl n(x: number)
+v(X) :- a(X), b(X).  v(X) :- c(X).  w(X) :- c(X).  z(X, Y) :- a(X), b(X), n(Y).
+"""
+
+
+@pytest.mark.parametrize("more", ["", ".decl u(x: number)  u(X) :- n(X), !a(X)."])
+def test_effects_that_need_two_changes_together_count(more: str) -> None:
+    with upshot.connect() as db:
+        db.define(TOGETHER + more)
+        with db.transaction() as tx:
+            tx.insert("n", [(number,) for number in range(9)])
+        for option in ({"prefer": "least_side_effects"}, {"side_effect_free_first": True}):
+            found = db.realize({"v": [(1,)]}, **option)  # type: ignore[arg-type]
+            assert [(sorted(each.insert), each.side_effects) for each in found] == [
+                (["c"], 1),
+                (["a", "b"], 9 + bool(more)),
+            ]
+
+
+def test_the_first_is_given_before_all_are_found_where_effects_add_up() -> None:
+    with upshot.connect() as db:
+        db.define(
+            ".decl e(x: number, y: number)  .decl p(x: number)  p(X) :- e(X, _).  .decl q(y: number)  q(Y) :- e(_, Y)."
+        )
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 1), (1, 2), (2, 2)])
+        found = db.realize({"p": [(number,) for number in range(10, 16)]}, prefer="least_side_effects")
+        assert next(found).side_effects <= 1
+        assert found.status == "more"
+
+
+SEEDS = (88027, 88087, 88117, 88165, 88168, 88263, 88320, 88349, 88365)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_fewest_side_effects_come_first_in_cases_that_were_wrong(seed: int) -> None:
+    compare(Preferred(random_case(seed), has_key=False, frozen=(), cost={}), "least_side_effects")
+
+
+@pytest.mark.slow
+def test_with_keys_frozen_relations_and_costs_the_fewest_side_effects_come_first() -> None:
+    for number in range(case_count(8, least=20)):
+        compare(random_preferred(seed_of("side effects", number)), "least_side_effects")
 
 
 @pytest.mark.slow

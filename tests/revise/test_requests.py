@@ -39,6 +39,16 @@ def test_several_insertions_and_deletions_are_one_request() -> None:
     assert shown(found)[0] == {'-member("ann", "ops")', '+member("eve", "ops")'}
 
 
+def test_patterns_take_text_in_single_quotes() -> None:
+    double, single = ({"access": f"access({quote}ann{quote}, _)"} for quote in "\"'")
+    assert shown(access().realize(delete=single)) == shown(access().realize(delete=double))
+    for text in ("""access('o\\'neil "x"', _)""", """access("o'neil \\"x\\"", _)"""):
+        db = access()
+        with db.transaction() as tx:
+            tx.insert("member", [('o\'neil "x"', "ops")])
+        assert db.pattern_rows("access", text) == [('o\'neil "x"', "deploy")]
+
+
 def test_frozen_relations_are_not_touched() -> None:
     assert shown(access().realize(delete=ANN, frozen=["granted"])) == [{'-member("ann", "ops")'}]
     assert shown(access().realize(delete=ANN, frozen="-member")) == [{'-granted("ops", "deploy")'}]

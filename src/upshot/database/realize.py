@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from upshot.check.names.variables import walk
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError, counted
 from upshot.core.fact_text import fact
@@ -14,6 +16,7 @@ from upshot.database.expectations import NOT_AS_EXPECTED, as_kept, require
 from upshot.database.queries.what_if import WhatIf, what_if
 from upshot.database.realization import Realization
 from upshot.database.search_arguments import (
+    LEAST_SIDE_EFFECTS,
     bounds_of,
     limit_of,
     pattern_rows,
@@ -36,6 +39,7 @@ from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
 from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
+from upshot.syntax.ast import Aggregate, Not
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
 ALREADY_TRUE = "nothing to do: already true"
@@ -56,14 +60,16 @@ class Realizations(Iterator[Realization]):
         bounds: Bounds,
         *,
         limit: int | None = None,
-        by_side_effects: bool = False,
+        all_first: bool = False,
     ) -> None:
         refuse_unsearchable(
             state.compiled.checked, state.compiled.plan.normal, {name for name, _ in (*request.insert, *request.delete)}
         )
         self._state, self._request, self._preferences, self._bounds = state, request, preferences, bounds
-        self._limit, self._by_side_effects = limit, by_side_effects
-        self._waiting: list[Realization] | None = None
+        self._limit = limit
+        self._waiting: list[tuple[int, float, int, Realization]] = []
+        """Those that were found and are not given yet, since others may have fewer side effects."""
+        self._is_bounded_below = preferences.least_side_effects and not all_first and effects_add_up(state, request)
         self._version = state.version
         self._world = TriedChanges(state)
         with state.writing("look for realizations"):
@@ -118,18 +124,14 @@ class Realizations(Iterator[Realization]):
 
     def __next__(self) -> Realization:
         if self._limit is not None and self._given >= self._limit:
+            if self._waiting and self._search.is_exhausted and self.status == OPEN:
+                self._conclude(SLICE)
             raise StopIteration
-        if self._by_side_effects:
-            if self._waiting is None:
-                found = list(iter(self._found, None))
-                self._waiting = sorted(found, key=lambda each: each.side_effects)[::-1]
-            following = self._waiting.pop() if self._waiting else None
-        else:
-            following = self._found()
-        if following is None:
-            raise StopIteration
-        self._given += 1
-        return following
+        while self.status == OPEN:
+            if (following := self.advance()) is not None:
+                self._given += 1
+                return following
+        raise StopIteration
 
     def advance(self, seconds: float = SLICE, models: float = math.inf) -> Realization | None:
         """Continue the search for about so many seconds, and at most until the solver has returned so many models
@@ -137,6 +139,28 @@ class Realizations(Iterator[Realization]):
         `more`."""
         if self.status != OPEN:
             return None
+        if not self._preferences.least_side_effects:
+            return self._advanced(seconds, models)
+        if not self._search.is_exhausted and not self._is_next_known():
+            found = self._advanced(seconds, models)
+            if found is not None:
+                place = (found.side_effects, found.cost, self._proven_so_far)
+                heapq.heappush(self._waiting, (*place, found))
+        if self._waiting and (self._search.is_exhausted or self.status != OPEN or self._is_next_known()):
+            return heapq.heappop(self._waiting)[-1]
+        return self._advanced(seconds, models) if self._search.is_exhausted else None
+
+    def _is_next_known(self) -> bool:
+        """Test whether nothing still to be found has fewer side effects than the first of those that wait."""
+        return self._is_bounded_below and bool(self._waiting) and self._waiting[0][0] <= self._search.least_affected
+
+    def take_waiting(self) -> list[Realization]:
+        """Those that were found and are not given yet, the fewest side effects first: there is no time for others."""
+        waiting, self._waiting = sorted(self._waiting), []
+        return [each[-1] for each in waiting]
+
+    def _advanced(self, seconds: float, models: float) -> Realization | None:
+        """Continue the search, in its own order."""
         if self._search.is_exhausted:
             self._conclude(seconds)
             return None
@@ -148,13 +172,6 @@ class Realizations(Iterator[Realization]):
                 # Whatever changes something is not minimal beside it.
                 self.status, self.reason = ALL, ALREADY_TRUE
         return proven
-
-    def _found(self) -> Realization | None:
-        """The next one of the search; None at its end, and then it is known how it ended."""
-        while self.status == OPEN:
-            if (found := self.advance()) is not None:
-                return found
-        return None
 
     def _conclude(self, seconds: float) -> None:
         """Finds out how the search ended; if it found none, and met what is frozen, whether there would be one without
@@ -276,10 +293,12 @@ class Realizations(Iterator[Realization]):
         if search.reached:
             bounds = "; ".join(search.reached)
             found = f"{self._proven_so_far} found" if self._proven_so_far else "none found"
-            return BOUNDED, f"{found} within {bounds}{self._waited()}"
+            fewest = self._preferences.least_side_effects and self._proven_so_far and not self._is_bounded_below
+            more = "; others may have fewer side effects" if fewest else ""
+            return BOUNDED, f"{found} within {bounds}{self._waited()}{more}"
         if self._proven_so_far:
             number = self._proven_so_far
-            if self._by_side_effects and self._limit is not None and self._limit < number:
+            if self._waiting:
                 return ALL, f"there are {number}, of which these have the fewest side effects"
             return ALL, f"these are all {number}" if number > 1 else "this is the only one"
         if self._unfrozen is not None:
@@ -351,19 +370,20 @@ class Revises:
         Rows to delete may be a pattern, as in `delete={"access": 'access("ann", _)'}`: all current rows that match.
         `frozen` relations do not change; `+r` forbids inserts only, `-r` deletes only. `cost` is the price of one
         change by relation, or by `+r` and `-r`; the default is 1. `limit` is the most realizations returned.
-        `prefer="least_side_effects"` puts those first whose changes, each by itself, affect the fewest other rows of
-        views. `side_effect_free_first` finds all realizations before it returns the first, and sorts them by their
-        side effects as a whole.
+        `prefer="least_side_effects"` puts those first that change the fewest other rows of views. Where negation,
+        aggregates, keys, constraints or active rules can make effects of several changes cancel, and always with
+        `side_effect_free_first`, all realizations are found before the first is returned; if a bound ends that search,
+        others may have fewer side effects.
         """
         state = self._state
         state.open()
         return Realizations(
             state,
             require_rows(request_of(state, insert, delete), delete),
-            preferences_of(state, frozen, cost, prefer),
+            preferences_of(state, frozen, cost, _preference(prefer, side_effect_free_first)),
             bounds_of(bounds),
             limit=limit_of(limit),
-            by_side_effects=side_effect_free_first,
+            all_first=side_effect_free_first,
         )
 
     def pattern_rows(self, relation: str, pattern: str) -> list[Row]:
@@ -462,15 +482,32 @@ class Revises:
         with state.reading() as engine:
             asked = {name: list(engine.rows(name)) for name in known if constraint in (None, name)}
         # Where nothing is violated, nothing is to be done, which is an answer too.
-        preferences, request = preferences_of(state, frozen, cost, prefer), request_of(state, None, asked)
+        preferences = preferences_of(state, frozen, cost, _preference(prefer, side_effect_free_first))
         return Realizations(
             state,
-            request,
+            request_of(state, None, asked),
             preferences,
             bounds_of(bounds),
             limit=limit_of(limit),
-            by_side_effects=side_effect_free_first,
+            all_first=side_effect_free_first,
         )
+
+
+def _preference(prefer: str | None, side_effect_free_first: bool) -> str | None:
+    return LEAST_SIDE_EFFECTS if prefer is None and side_effect_free_first else prefer
+
+
+def effects_add_up(state: State, request: Request) -> bool:
+    """Test whether changes together affect at least the rows that each of them affects by itself: realizations only
+    insert or only delete, and every rule is monotone."""
+    checked, normal = state.compiled.checked, state.compiled.plan.normal
+    if (request.insert and request.delete) or checked.constraints or checked.rules:
+        return False
+    if request.insert and any(schema.keys for schema in checked.schemas.values()):
+        return False
+    literals = (literal for clause in normal.clauses for literal in (*clause.body, clause.head))
+    monotone = not any(isinstance(node, Not | Aggregate) for literal in literals for node in walk(literal))
+    return monotone and all(schema.lattice is None for schema in normal.schemas.values())
 
 
 def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tuple[str, int]]:

@@ -126,6 +126,8 @@ class Search:
     reached: dict[str, None] = field(default_factory=dict)
     """The bounds beyond which there are, or may be, others."""
     is_exhausted: bool = False
+    least_affected: int = 0
+    """The fewest other rows of views that the changes of a realization still to be found affect, each by itself."""
     limits: Limits = field(init=False)
     _program: GroundProgram | None = None
     _solver: Solver | None = None
@@ -192,6 +194,9 @@ class Search:
         solver = self._current_solver()
         self._count("models")
         model = solver.cheapest(self._lifted)
+        if model is not None and self._effects and not self._lifted:
+            alone = (self._effects.get(key, frozenset()) for key in (*model.insert, *model.delete))
+            self.least_affected = len(frozenset[Key]().union(*alone))
         if model is None:
             self._conclude(None)
         elif not model.is_settled:

@@ -137,7 +137,7 @@ REALIZATIONS: Json = {
         "prefer": {
             "type": "string",
             "enum": ["least_side_effects"],
-            "description": "search first for changes that affect the fewest other rows of views, each by itself",
+            "description": "return those first that change the fewest other rows of views",
         },
     },
     "examples": [{"delete": {"access": [["ann", "deploy"]]}, "frozen": ["granted"], "limit": 5}],

@@ -135,6 +135,16 @@ class Hunt:
                     self._last = search.work["models"] + BEYOND
         self.status, self.reason = search.status, search.reason
 
+    def _take_waiting(self) -> bool:
+        """Give those that were found and waited for others with fewer side effects; whether there are any."""
+        waiting = self._search.take_waiting() if self._search is not None else []
+        for each in waiting:
+            self._changed += self.counted(each)
+            if self._changed > self.rows or len(self.found) == self.most:
+                break
+            self.found.append(each)
+        return bool(waiting)
+
     def _is_enough(self, search: Realizations) -> bool:
         """Test whether the answer is complete, or as large as it may be."""
         if self._changed > self.rows:
@@ -164,9 +174,10 @@ class Hunt:
         return True
 
     def _cut_off(self, bound: str) -> None:
+        fewer = "; others may have fewer side effects" if self._take_waiting() else ""
         often = self._interruptions
         again = f", in which the database changed {often} time{'s' * (often > 1)}" if often else ""
-        self.status, self.reason = BOUNDED, f"{len(self.found) or 'none'} found within {bound}{again}"
+        self.status, self.reason = BOUNDED, f"{len(self.found) or 'none'} found within {bound}{again}{fewer}"
 
 
 class Searches:
