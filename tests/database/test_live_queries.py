@@ -138,18 +138,21 @@ def test_parameters_go_with_their_last_follower() -> None:
     db.define(UNSTORED)
     chains(db, 20)
     first, second = (Follower(db, "reach($x, Y)", x="n1") for _ in range(2))
+    other = Follower(db, "reach($x, Y)", x="elsewhere")
     (live,) = db._state.live.by_answer.values()
     parameters = live.shape.parameters.name
     first.subscription.close()
-    assert db._state.engine.size(parameters) == 1
+    assert db._state.engine.size(parameters) == 2
     with db.transaction() as tx:
         tx.insert("edge", [("n3", "z")])
     second.check()
     second.subscription.close()
-    assert db._state.engine.size(parameters) == 0
+    assert db._state.engine.size(parameters) == 1
     with db.transaction() as tx:
         tx.insert("edge", [("n3", "y")])
     assert tx.stats.inserted == 0
+    other.subscription.close()
+    assert not db._state.live.by_answer
 
 
 def test_closing_inside_a_transaction_takes_the_parameters_back_later() -> None:

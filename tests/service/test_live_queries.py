@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -10,8 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 import upshot
+from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, EventReader, Running
-from tests.service.test_webhooks import Receiver, receiver, serve, subscribe
+from tests.service.test_webhooks import Receiver, receiver, serve, state_of, subscribe
 from upshot.client import Client
 
 __all__ = ["receiver"]
@@ -50,6 +52,54 @@ def test_a_query_is_followed_for_many_values_with_one_plan() -> None:
         assert len(database._state.live.by_answer) == 1
         for reader in readers.values():
             reader.close()
+
+
+def test_a_query_that_fails_ends_its_streams_with_the_error_and_others_go_on() -> None:
+    database = upshot.connect()
+    database.define(".decl a(x: number)")
+    divided = "a(X), Y = 10 / (X - $d)"
+    with Running(database) as server:
+        readers = {d: EventReader(server.port, path(divided, {"d": d})) for d in (5, 6)}
+        other = EventReader(server.port, path("a(X)"))
+        for reader in (*readers.values(), other):
+            reader.expect("snapshot")
+        status, body, _ = server.request("POST", "/transactions", {"insert": {"a": [[5]]}})
+        assert (status, body["changes"]["a"]["insert"]) == (200, [[5]]), body
+        ended = readers[5].expect("end")
+        assert (ended["reason"], ended["cursor"]) == ("division-by-zero", 1)
+        assert ended["message"] == f"division by zero in the followed query `{divided}`"
+        assert readers[6].expect("change")["insert"] == [[5, -10]]
+        assert other.expect("change")["insert"] == [[5]]
+        for reader in (*readers.values(), other):
+            reader.close()
+
+
+def test_a_client_that_has_left_leaves_no_query_behind() -> None:
+    database = upshot.connect()
+    database.define(".decl a(x: number)")
+    with Running(database) as server:
+        with EventReader(server.port, path("a(X), Y = 10 / (X - 5)")) as reader:
+            reader.expect("snapshot")
+        status, body, _ = server.request("POST", "/transactions", {"insert": {"a": [[5]]}})
+        assert status == 200, body
+        with EventReader(server.port, path("a(X), X > 1")) as reader:
+            reader.expect("snapshot")
+        until = time.monotonic() + PATIENCE
+        while database._state.live.by_answer:
+            assert time.monotonic() < until, "it is dropped"
+            time.sleep(0.05)
+
+
+def test_a_webhook_of_a_query_that_fails_is_suspended_with_the_reason(receiver: Receiver) -> None:
+    server = serve()
+    try:
+        server.database.define(".decl a(x: number)")
+        made = subscribe(server, receiver, query="a(X), Y = 10 / (X - 5)", parameters={}, view=None)
+        assert receiver.wait(1)[0]["snapshot"]
+        assert server.request("POST", "/transactions", {"insert": {"a": [[5]]}})[0] == 200
+        assert state_of(server, made["id"], "suspended")["reason"] == "division-by-zero"
+    finally:
+        server.stop()
 
 
 def test_more_selections_of_an_unstored_view_are_followed_than_there_were_copies() -> None:

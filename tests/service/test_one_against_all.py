@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -63,6 +64,17 @@ def attacks(port: int) -> dict[str, Callable[[], int]]:
         client.close()
         return 0
 
+    def follower(query: str) -> int:
+        """Follows a query, commits what makes it fail, and leaves."""
+        client = socket.create_connection(("127.0.0.1", port))
+        path = "/changes?" + urlencode({"query": query})
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        client.recv(1_000)
+        status = post("/transactions", {"insert": {"calm": [[-5, "z"]]}})
+        post("/transactions", {"delete": {"calm": [[-5, "z"]]}})
+        client.close()
+        return status
+
     nested = "[" * 50_000
     return {
         "cross product": lambda: post("/query", {"query": "n(A), n(B), n(C), n(D), A + B + C + D < 0"}),
@@ -74,6 +86,9 @@ def attacks(port: int) -> dict[str, Callable[[], int]]:
         "deep body": lambda: post("/transactions", nested),
         "deep query": lambda: post("/query", {"query": "n(" + "(" * 15_000 + "1"}),
         "power": lambda: post("/query", {"query": "n(X), Y = X ^ 62 ^ 62 ^ 62"}),
+        "failing query": lambda: follower("calm(X, _), Y = 10 / (X + 5)"),
+        "overflowing query": lambda: follower("calm(X, _), Y = X * 4611686018427387904"),
+        "runaway query": lambda: follower("calm(X, _), n(A), n(B), n(C), A + B + C + X < -10"),
         "slow reader": slow_reader,
         "slow sender": slow_sender,
     }

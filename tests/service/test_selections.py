@@ -227,7 +227,7 @@ def test_views_made_for_selections_go_when_nobody_follows_them(monkeypatch: pyte
             (query,) = database._state.live.by_answer.values()
             assert database._state.engine.size(query.shape.parameters.name) == 1
         until = time.monotonic() + PATIENCE
-        while database._state.engine.size(query.shape.parameters.name):
+        while database._state.live.by_answer:
             assert time.monotonic() < until, "it is let go"
             time.sleep(0.05)
 

@@ -38,7 +38,6 @@ class OpenChange(Protocol):
 
     def insert(self, name: str, rows: Any) -> None: ...
     def delete(self, name: str, rows: Any) -> None: ...
-    def propagate(self) -> Deltas: ...
     def reopen(self) -> None: ...
     def query_open(
         self,
@@ -77,18 +76,20 @@ class RunState:
 
 
 class RuleRun:
-    """`call` runs the function of an action while the transaction is open; `most` bounds the firings; `log` makes
-    the log of the states around them, once a rule has a turn."""
+    """`propagate` works out what the change means; `call` runs the function of an action while the transaction is open;
+    `most` bounds the firings; `log` makes the log of the states around them, once a rule has a turn."""
 
     def __init__(
         self,
         rules: ActiveRules,
         change: OpenChange,
+        propagate: Callable[[], Deltas],
         call: Callable[[Firing, RuleAction], None],
         most: int,
         log: Callable[[], TurnLog],
     ) -> None:
         self._rules, self._change, self._call, self._make_log = rules, change, call, log
+        self._work_out = propagate
         self._log: TurnLog | None = None
         self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets())
         self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
@@ -178,7 +179,7 @@ class RuleRun:
     def _propagate(self) -> Deltas:
         if self._deltas is None:
             try:
-                self._deltas = self._change.propagate()
+                self._deltas = self._work_out()
             except BaseException:
                 # Half a propagation must not be the start of the next one.
                 self._change.reopen()

@@ -25,6 +25,8 @@ class Error(Exception):
     """`code` is a stable slug, `span` the place in the program if there is one, `help` what to do."""
 
     retryable = False
+    views: frozenset[str] = frozenset()
+    """The views whose rules were running, where an engine knows them."""
 
     def __init__(self, message: str, *, code: str, span: Span | None = None, help: str = "") -> None:
         super().__init__(message)

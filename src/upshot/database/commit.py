@@ -10,12 +10,12 @@ caller holds the right to write; watchers are told after it was given back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from upshot.core.rows import Rows
-from upshot.database import rules
+from upshot.database import live, rules
 from upshot.database.changes import Changes, ChangeSet, Commit, reported
 from upshot.database.program.constraints import (
     ConstraintFindings,
@@ -32,8 +32,17 @@ if TYPE_CHECKING:
     from upshot.active.run import RuleRun
     from upshot.active.tasks import Pending
     from upshot.database.engines import Deltas, Engine
+    from upshot.database.live.live_queries import LiveQuery
     from upshot.database.program.compile import Compiled
     from upshot.database.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The live queries that fit a definition, and the program with them; those that fail are not in it."""
+
+    queries: Sequence[LiveQuery]
+    layer: Compiled
 
 
 @dataclass(slots=True)
@@ -51,6 +60,8 @@ class Proposal:
     meta: str | None = None
     left: list[Pending] = field(default_factory=list)
     settles: Pending | None = None
+    followed: Followed | None = None
+    """The live queries of a definition."""
 
 
 def begin_rules(state: State) -> RuleRun | None:
@@ -72,9 +83,11 @@ def commit(
     A version is made only if a row came or went, or if there is something to keep with it (`meta`, a JSON text);
     otherwise the result carries the version that already was.
     """
-    compiled = state.compiled
+    compiled, work = state.compiled, None
 
     def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
+        nonlocal work
+        work = engine.work
         findings = (
             NOTHING_FOUND
             if not deltas
@@ -95,12 +108,13 @@ def commit(
     if run is not None:
         proposal.propagate = _with_rules(state, run, proposal)
     changes, findings = settle(state, proposal)
+    assert work is not None, "propagated"
     if run is not None:
         rules.transaction_rules.announce_firings(state, run.firings)
     return Commit(
         state.version,
         changes,
-        state.engine.work if run is None else run.work(),
+        work if run is None else run.work(),
         warnings_for(findings, compiled),
         firings=() if run is None else tuple(run.firings),
         left=tuple(proposal.left),
@@ -126,7 +140,7 @@ def settle(state: State, proposal: Proposal) -> tuple[ChangeSet, ConstraintFindi
     the examination raises or the store cannot write, it is undone."""
     engine, new, accepted = state.engine, proposal.program, False
     try:
-        deltas = (proposal.propagate or engine.propagate)()
+        deltas = (proposal.propagate or state.propagate)()
         if proposal.corrected is not None:
             deltas = {**deltas, **proposal.corrected(deltas)}
         findings = proposal.examine(engine, deltas)
@@ -136,14 +150,21 @@ def settle(state: State, proposal: Proposal) -> tuple[ChangeSet, ConstraintFindi
         is_new = bool(changes) or proposal.meta is not None or not same_program or _hidden(new, deltas)
         version = state.version + is_new
         record = state.prepared(version, deltas, proposal)
+        leaves_out = bool(state.live.suspects) if proposal.followed is not None else engine.is_narrowed
+        before = live.faults.answers_before(state) if leaves_out else None
         with uninterrupted():
             with record:
                 engine.accept()
                 accepted = True
                 state.became(version, new, deltas)
+                if proposal.followed is not None:
+                    state.live.replace(proposal.followed.queries, new, proposal.followed.layer)
             state.outbox += proposal.left
             if proposal.settles is not None and is_new:
                 state.outbox = [each for each in state.outbox if each is not proposal.settles]
+            if before is not None:
+                layer = state.live.narrowed if proposal.followed is None else proposal.followed.layer
+                deltas = {**deltas, **live.faults.resume(state, before, layer)}
             if is_new:
                 announce(state, changes, proposal.afresh, deltas)
             for topic, event in state.live.events(deltas, state.version):
@@ -173,6 +194,7 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str], deltas: 
         if feed.is_watched(name) and name not in afresh:
             state.tell(Event(name, state.version, change.inserted, change.deleted))
     if feed.is_watched(EVERYTHING):
-        live = {name: Changes(*deltas[name]) for name in deltas.keys() & state.live.by_answer.keys()}
-        everything = CommitEvent(state.version, changes, frozenset(afresh), state.schemas, live=live)
-        state.tell(replace(everything, live_queries=frozenset(state.live.by_answer)))
+        followed = {name: Changes(*deltas[name]) for name in deltas.keys() & state.live.by_answer.keys()}
+        everything = CommitEvent(state.version, changes, frozenset(afresh), state.schemas, live=followed)
+        failed, state.live.failed = state.live.failed, {}
+        state.tell(replace(everything, live_queries=frozenset(state.live.by_answer), failed=failed))

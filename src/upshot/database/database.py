@@ -399,6 +399,11 @@ class Database(AsksWhy, Revises):
         self._state.open()
         return live.follow.hold(self._state, text, parameters)
 
+    def limit_live_queries(self, seconds: float | None) -> None:
+        """All followed queries together take at most so much time of one commit. Those that take more than an equal
+        share of it when it is over are ended, and their followers get the error."""
+        self._state.live.seconds = seconds
+
     def watch_commits(self, callback: CommitCallback) -> Subscription:
         """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version`
         of the subscription is the one it starts after."""

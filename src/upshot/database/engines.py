@@ -50,6 +50,14 @@ class Engine(Protocol):
         """After `propagate`: what is staged stays staged, what it meant is forgotten. More statements may come, and the
         next `propagate` gives the changes since the beginning of the transaction. Not for a definition."""
 
+    def leave_out(self, plan: ProgramPlan) -> None:
+        """Go on with a program that lacks some views which no other view reads, after a `propagate` that failed too.
+        What is staged stays staged; `rollback` brings the views back. Not for a definition."""
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the open change goes on without some views."""
+
     def key_conflicts(self, name: str) -> Sequence[tuple[Row, Row]]: ...
     def accept(self) -> None: ...
     def rollback(self) -> None: ...

@@ -15,10 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, RuleError, UsageError
+from upshot.database import live
 from upshot.database.durable.journal import meta_text
 from upshot.database.rules.outbox import carry_out
 from upshot.database.state import PendingGroup
 from upshot.database.transaction import Transaction
+from upshot.database.watch import QueryFailure
 from upshot.engine.local.kernel.interrupts import uninterrupted
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Group:
             state.lock.acquire()
             try:
                 state.open()
+                state.drop_unfollowed()
             except BaseException:
                 state.lock.release()
                 raise
@@ -121,6 +124,9 @@ class Group:
         """Takes the engine back to the state before the group: the base changes the other way round, last one first."""
         state, engine = self._state, self._state.engine
         state.held, state.outbox = None, held.outbox
+        for event, topic in held.events:
+            if isinstance(event, QueryFailure):
+                state.feed.announce(event, topic)
         for transaction in self._transactions:
             transaction.undone()
         try:
@@ -131,8 +137,11 @@ class Group:
                     if len(deleted):
                         engine.insert(name, _given(deleted))
             if held.deltas:
-                engine.propagate()
+                state.propagate()
+                before = live.faults.answers_before(state) if engine.is_narrowed else None
                 engine.accept()
+                if before is not None:
+                    live.faults.resume(state, before, state.live.narrowed)
         except BaseException:
             # What is in memory is not what is on the disk, and nobody may see it.
             log.critical("a group of transactions could not be rolled back in memory; the database is closed")

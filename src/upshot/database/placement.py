@@ -267,6 +267,15 @@ class PlacedEngine:
         self._engine.reopen()
         self._change.reached = False
 
+    def leave_out(self, plan: ProgramPlan) -> None:
+        self._engine.leave_out(plan)
+        self._change.statements.append(_StagedStatement("leave_out", (plan,)))
+        self._change.plan, self._change.reached = plan, False
+
+    @property
+    def is_narrowed(self) -> bool:
+        return self._engine.is_narrowed
+
     def key_conflicts(self, name: str) -> Sequence[tuple[Row, Row]]:
         return self._engine.key_conflicts(name)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from upshot.active.caller import at_once
 from upshot.core.errors import DataError, UsageError, unknown_relation
 from upshot.core.schema import Role
-from upshot.database import explain
+from upshot.database import explain, live
 from upshot.database.changes import undecided_relation
 from upshot.database.durable.records import Records, in_memory
 from upshot.database.live.live_queries import LiveQueries
@@ -175,11 +175,23 @@ class State:
         try:
             with self.lock:
                 self.open()
+                self.drop_unfollowed()
                 yield self.engine
                 self.after_change()
         finally:
             self.writer.release()
         self.feed.hand_over()
+
+    def propagate(self) -> Deltas:
+        """Propagate the open change; a live query that fails does not take part."""
+        return live.faults.propagate(self) if self.live else self.engine.propagate()
+
+    def drop_unfollowed(self) -> None:
+        """Take out the live queries that nobody follows any more. The caller has the right to write."""
+        if self.live.released:
+            with self.lock:
+                if not self.closed:
+                    live.follow.take_back(self)
 
     def prepared(self, version: int, deltas: Deltas, proposal: Proposal) -> AbstractContextManager[object]:
         """A block that makes a commit visible. A durable database has it on the disk when the block is entered, and

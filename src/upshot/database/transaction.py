@@ -60,7 +60,9 @@ class Transaction:
             self._state.writer.acquire("open a transaction")
         try:
             self._state.open()
-        except UsageError:
+            if not self._grouped:
+                self._state.drop_unfollowed()
+        except BaseException:
             self._release()
             raise
         self._stage = "open"

@@ -110,7 +110,7 @@ class TriedChanges:
         for keys, deed in ((wanted[1], self._engine.delete), (wanted[0], self._engine.insert)):
             for name, rows in by_relation(keys).items():
                 deed(name, rows)
-        deltas = self._engine.propagate()
+        deltas = self._state.propagate()
         self.propagations += 1
         return Tried(deltas, self._engine.work)
 

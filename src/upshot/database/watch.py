@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from upshot.core.errors import UsageError
+from upshot.core.errors import Error, UsageError
 
 if TYPE_CHECKING:
-    from upshot.core.rows import Rows
+    from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema
     from upshot.database.changes import Changes, ChangeSet
 
@@ -56,9 +56,20 @@ class CommitEvent:
     """The changes of live queries, by the name of their answers, with the parameters in the first columns."""
     live_queries: Collection[str] = ()
     """All live queries that there are after it."""
+    failed: Mapping[str, Collection[Row]] = field(default_factory=dict)
+    """The live queries that failed with it, by the name of their answers: the parameters that nobody follows now."""
 
 
-Told = Event | CommitEvent
+@dataclass(frozen=True, slots=True)
+class QueryFailure:
+    """The last event of those who follow a query that cannot be computed any more."""
+
+    view: str
+    version: int
+    error: Error
+
+
+Told = Event | CommitEvent | QueryFailure
 Topic = Hashable
 """The topic of a subscription: the name of a relation or rule, or a live query with the values of its parameters."""
 Callback = Callable[[Event], object]
@@ -128,8 +139,14 @@ class Subscription:
 
     def deliver(self, event: Told) -> None:
         """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
-        if self._open:
-            self.version = event.version
+        if not self._open:
+            return
+        self.version = event.version
+        if isinstance(event, QueryFailure):
+            self.errors.append(event.error)
+            log.warning("the subscription to `%s` ends at version %d: %s", self.view, event.version, event.error)
+            self.close()
+        else:
             self._attempt(lambda: self._callback(event))
 
     def _attempt(self, call: Callable[[], object]) -> None:

@@ -35,6 +35,23 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
         _current.bounds = before
 
 
+@contextmanager
+def live_time_limit(seconds: float | None) -> Iterator[None]:
+    """Inside the block, on this thread, the live queries of one propagation take at most so many seconds together."""
+    before = live_seconds()
+    _current.live = seconds
+    try:
+        yield
+    finally:
+        _current.live = before
+
+
+def live_seconds() -> float | None:
+    """The limit of `live_time_limit` on this thread, if there is one."""
+    found: float | None = getattr(_current, "live", None)
+    return found
+
+
 class Interruption(LimitError):
     """The work of this thread was interrupted in favor of another; it can be started again."""
 

@@ -61,6 +61,8 @@ class ProgramPlan:
     on_demand: OnDemand = field(default_factory=OnDemand)
     started: tuple[ComponentPlan, ...] = ()
     """The unstored views that production rules compute when they are read, and those below them, in order."""
+    beside: frozenset[str] = frozenset()
+    """The views of live queries, which no other view reads."""
 
     def reported(self, view: str) -> tuple[str, ...]:
         """The changes of a view that users see: `plus`, `minus`. Without stored rows those that its `events` name, and

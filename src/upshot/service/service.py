@@ -56,6 +56,7 @@ class Service:
 
     async def start(self) -> None:
         self.database.call_with(self.caller)
+        self.database.limit_live_queries(self.settings.bounds.live_seconds)
         self.metrics.outbox.set_function(lambda: self.database.tasks_left)
         self.writer.start()
         await self.hub.start()

@@ -31,6 +31,12 @@ class RequestBounds:
     subscribers: int = 10_000
     """clients that may follow changes at a time"""
 
+    @property
+    def live_seconds(self) -> float:
+        """Time that all followed queries may take of one commit, and one of them to begin: a fifth of that for one
+        answer, so that a commit which goes on without one of them has the rest."""
+        return self.seconds / 5
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -4,18 +4,18 @@ subscribers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from upshot.check.program import Clause
-from upshot.core.errors import UsageError
+from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.rows import Row, Rows, row_set
 from upshot.database.commit import Proposal, settle
 from upshot.database.durable.history import past_events, refuse_forgotten
 from upshot.database.durable.past_states import PastStates, refuse_unreachable
 from upshot.database.engines import Deltas, Engine
 from upshot.database.live.layer import layered
-from upshot.database.live.live_queries import LiveQuery
+from upshot.database.live.live_queries import LiveQuery, followed_error
 from upshot.database.live.shapes import shape
 from upshot.database.program.compile import difference
 from upshot.database.program.constraints import ConstraintFindings
@@ -53,10 +53,6 @@ def watch_relation(
     return subscription
 
 
-MOST_IDLE = 8
-"""Shapes that nobody follows and that stay in the engine, for whoever asks for them next."""
-
-
 def follow(
     state: State,
     text: str,
@@ -75,10 +71,7 @@ def follow(
         )
     with state.writing("follow a query"):
         state.refuse_group()
-        take_back(state)
-        query, row = _query(state, text, values)
-        rows = answers(state, query, row) if row in query.followers else _open(state, query, row)
-        query.followers[row] = query.followers.get(row, 0) + 1
+        query, row, rows = _followed(state, text, values)
         try:
             first = _first(state, query, row, rows, since)
         except BaseException:
@@ -113,6 +106,8 @@ class LiveHandle:
         self._state, self._query = state, query
         self.relation, self.parameters, self.schema = query.name, row, query.schema
         self._open = True
+        self.failure: Error | None = None
+        """Why the query cannot be computed any more."""
 
     def rows(self) -> tuple[int, Rows]:
         """The version, and the answers at it."""
@@ -137,10 +132,12 @@ class LiveHandle:
 
     @property
     def is_current(self) -> bool:
-        """Test whether the query still fits the program."""
-        return self._open and self.relation in self._state.live.by_answer
+        """Test whether the query still fits the program and has not failed."""
+        return self._open and self.failure is None and self.relation in self._state.live.by_answer
 
     def _require(self) -> None:
+        if self.failure is not None:
+            raise self.failure
         if not self.is_current:
             hint = "follow the query again, as the program is now"
             raise UsageError("the query does not fit the program any more", code="query-ended", help=hint)
@@ -149,19 +146,33 @@ class LiveHandle:
         """The query is kept current no longer for this handle; closing twice is fine."""
         if self._open:
             self._open = False
-            release(self._state, self._query, self.parameters)
+            if self.failure is None:
+                self._query.handles.get(self.parameters, []).remove(self)
+                release(self._state, self._query, self.parameters)
 
 
 def hold(state: State, text: str, values: Mapping[str, Any]) -> LiveHandle:
     """A live query without a callback."""
     with state.writing("follow a query"):
         state.refuse_group()
+        query, row, _ = _followed(state, text, values)
+        handle = LiveHandle(state, query, row)
+        query.handles.setdefault(row, []).append(handle)
+        return handle
+
+
+def _followed(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row, Rows]:
+    """The query, with one follower more for these parameters; the answers."""
+    query, row = _query(state, text, values)
+    try:
+        if query.name not in state.live.by_answer:
+            install(state, [*state.live.by_answer.values(), query])
+        rows = answers(state, query, row) if row in query.followers else _open(state, query, row)
+    except (DataError, EngineError) as error:
         take_back(state)
-        query, row = _query(state, text, values)
-        if row not in query.followers:
-            _open(state, query, row)
-        query.followers[row] = query.followers.get(row, 0) + 1
-        return LiveHandle(state, query, row)
+        raise followed_error(error, text) from error
+    query.followers[row] = query.followers.get(row, 0) + 1
+    return query, row, rows
 
 
 def release(state: State, query: LiveQuery, row: Row) -> None:
@@ -182,9 +193,13 @@ def release(state: State, query: LiveQuery, row: Row) -> None:
 
 
 def take_back(state: State) -> None:
-    """Deletes the parameters that nobody follows any more. The caller may change the engine."""
+    """Removes the queries that nobody follows any more, and the parameters of the others. The caller may change the
+    engine."""
     live, gone = state.live, dict[str, list[Row]]()
     released, live.released = live.released, []
+    followed = [each for each in live.by_answer.values() if each.followers]
+    if len(followed) < len(live.by_answer):
+        install(state, followed)
     for query, row in released:
         if row not in query.followers and query.name in live.by_answer and query.shape.parameters.columns:
             gone.setdefault(query.shape.parameters.name, []).append(row)
@@ -192,7 +207,7 @@ def take_back(state: State) -> None:
         return
     for name, rows in gone.items():
         state.engine.delete(name, rows)
-    _settle(state)
+    settle(state, Proposal(state.compiled, lambda *_: ConstraintFindings()))
 
 
 def answers(state: State, query: LiveQuery, row: Row) -> Rows:
@@ -212,7 +227,7 @@ def _lookup(query: LiveQuery, row: Row) -> Clause:
 
 
 def _query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
-    """The live query of this shape, which is made if there is none, and the parameters as a row."""
+    """The live query of this shape, not yet installed if there was none, and the parameters as a row."""
     functors = state.compiled.checked.functors
     lifted, row = shape(text, values, state.schemas_with_undecided, functors)
     for literal in (each for clause in lifted.clauses for each in clause.body):
@@ -224,9 +239,6 @@ def _query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuer
         live.made += 1
         name = f"$live{live.made}"
         found = LiveQuery(name, text, shape(text, values, state.schemas, functors, name)[0], key)
-        idle = [each for each in live.by_answer.values() if not each.followers]
-        kept = [each for each in live.by_answer.values() if each not in idle[: max(0, len(idle) - MOST_IDLE)]]
-        install(state, [*kept, found])
     return found, row
 
 
@@ -247,15 +259,21 @@ def _open(state: State, query: LiveQuery, row: Row) -> Rows:
     """The answers for parameters that nobody has followed so far."""
     if not query.shape.parameters.columns:
         return answers(state, query, row)
-    state.engine.insert(query.shape.parameters.name, [row])
-    deltas = _settle(state)
+    deltas = admit(state, query, [row])
     width = len(row)
     inserted = deltas[query.name][0] if query.name in deltas else ()
     return Rows.of(query.schema, [each[width:] for each in inserted])
 
 
+def admit(state: State, query: LiveQuery, rows: Sequence[Row]) -> Deltas:
+    """Follow the query for these parameters; the changes of its answers. If it fails, nothing has happened."""
+    state.engine.insert(query.shape.parameters.name, rows)
+    return _settle(state)
+
+
 def _settle(state: State) -> Deltas:
-    """Propagate the staged change; it makes no version, since no relation of the user changes."""
+    """Propagate the staged change; it makes no version, since no relation of the user changes. A fault is raised, and
+    nothing has happened."""
     found: Deltas = {}
 
     def examine(_: Engine, deltas: Deltas) -> ConstraintFindings:
@@ -263,5 +281,5 @@ def _settle(state: State) -> Deltas:
         found = deltas
         return ConstraintFindings()
 
-    settle(state, Proposal(state.compiled, examine))
+    settle(state, Proposal(state.compiled, examine, propagate=state.engine.propagate))
     return found

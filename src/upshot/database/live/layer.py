@@ -52,7 +52,9 @@ def layered(compiled: Compiled, queries: Iterable[LiveQuery]) -> Compiled:
         hidden=hidden,
         strata=stratify(schemas, clauses),
     )
-    return replace(compiled, checked=made, plan=compile_program(made, stored=True))
+    plan = compile_program(made, stored=True)
+    beside = frozenset(plan.normal.schemas.keys() - compiled.plan.normal.schemas.keys())
+    return replace(compiled, checked=made, plan=replace(plan, beside=beside))
 
 
 def calls(queries: Iterable[LiveQuery], functor: str) -> bool:
@@ -87,7 +89,7 @@ def _partial(
 ) -> tuple[list[Clause], dict[str, Schema], bool]:
     """The clauses of a query over parts of unstored views, their schemas; and whether it is computed on demand, since
     it needs such a view as a whole."""
-    below = _below(program, reads_of(shape)) & unstored
+    below = relations_below(program, reads_of(shape)) & unstored
     if not below:
         return list(shape.clauses), {}, False
     linear, asked = program, set(unstored)
@@ -102,7 +104,8 @@ def _partial(
     return list(found.clauses), dict(found.schemas), False
 
 
-def _below(program: CheckedProgram, names: Iterable[str]) -> set[str]:
+def relations_below(program: CheckedProgram, names: Iterable[str]) -> set[str]:
+    """These relations, and all that their rules read."""
     reads: dict[str, set[str]] = {}
     for clause in program.clauses:
         found = reads.setdefault(clause.head.relation, set())

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from upshot.core.errors import DataError, EngineError, Error, LimitError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.watch import Event, Topic
 
 if TYPE_CHECKING:
     from upshot.database.engines import Deltas
+    from upshot.database.live.follow import LiveHandle
     from upshot.database.program.compile import Compiled
     from upshot.rewrite.demand.lift_parameters import LiftedQuery
 
@@ -25,10 +27,12 @@ class LiveQuery:
     shape: LiftedQuery
     key: object
     followers: dict[Row, int] = field(default_factory=dict)
+    handles: dict[Row, list[LiveHandle]] = field(default_factory=dict)
+    """Those of the followers that have no callback."""
 
     def with_shape(self, shape: LiftedQuery) -> LiveQuery:
         """The same query, which calls functions by other names; who follows it is shared with this one."""
-        return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers)
+        return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers, self.handles)
 
     @property
     def schema(self) -> Schema:
@@ -38,6 +42,16 @@ class LiveQuery:
     def topic(self, row: Row) -> Topic:
         """The topic of the subscribers to the query with these parameters."""
         return self.name, row
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A query that the open change is propagated without, and the error. It is certain that it ends where it took too
+    long, or too much memory."""
+
+    query: LiveQuery
+    error: Error
+    is_certain: bool
 
 
 @dataclass(slots=True)
@@ -50,6 +64,14 @@ class LiveQueries:
     released: list[tuple[LiveQuery, Row]] = field(default_factory=list)
     """Parameters that nobody follows any more, whose rows are still in the engine."""
     made: int = 0
+    seconds: float | None = None
+    """The time that all live queries may take of one commit."""
+    suspects: dict[str, Suspect] = field(default_factory=dict)
+    """The queries that the open change is propagated without, while the engine is narrowed."""
+    narrowed: Compiled = field(init=False)
+    """The program without them."""
+    failed: dict[str, set[Row]] = field(default_factory=dict)
+    """The queries, with parameters, that have failed and whose end is not reported yet."""
 
     def __bool__(self) -> bool:
         return bool(self.by_answer)
@@ -107,3 +129,15 @@ class LiveQueries:
 def reads_of(shape: LiftedQuery) -> set[str]:
     """The relations of the user's program that a shape reads."""
     return shape.reads - {shape.answer.name, shape.parameters.name, *shape.helpers}
+
+
+def followed_error(error: Error, text: str) -> Error:
+    """The error as followers get it: it names the query, and no relation that users do not know."""
+    what, _, _ = error.message.partition(" in the rule for `")
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    kind = next((each for each in (LimitError, EngineError) if isinstance(error, each)), DataError)
+    return kind(f"{what} in the followed query `{shown}`", code=error.code, help=error.help)
+
+
+_SHOWN = 200
+"""Characters of a query that an error repeats."""

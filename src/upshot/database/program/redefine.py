@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from upshot.core.errors import DataError, UsageError
+from upshot.core.errors import DataError, Error, UsageError
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.database import live as live_queries
 from upshot.database.changes import Definition
-from upshot.database.commit import Proposal, settle
+from upshot.database.commit import Followed, Proposal, settle
 from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled, difference
 from upshot.database.program.constraints import (
@@ -24,6 +24,7 @@ from upshot.database.program.constraints import (
     warnings_for,
 )
 from upshot.database.state import State
+from upshot.engine.time_limit import live_time_limit
 
 Row = tuple[Any, ...]
 Facts = Mapping[str, frozenset[Row]]
@@ -36,11 +37,32 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
     Facts in the text are told apart from rows of transactions: what the old text held and the new one does not goes,
     what is new in the text comes.
     """
-    old, engine, live = state.compiled, state.engine, state.live
+    live = state.live
     refuse_loss_of_rows(state, new)
+    fitting, ended = live.fitting(state.compiled, new)
+    live.suspects = {}
+    while True:
+        kept = [each for each in fitting if each.name not in live.suspects]
+        layer = live_queries.layer.layered(new, kept) if kept else new
+        try:
+            with live_time_limit(live.seconds):
+                made = _redefined(state, new, Followed(fitting, layer), stage)
+        except Error as error:
+            found = live_queries.faults.suspects(layer, kept, error) if kept else {}
+            if not found:
+                raise
+            live.suspects |= found
+        else:
+            state.feed.end(ended, "the query does not fit the program any more")
+            return made
+
+
+def _redefined(
+    state: State, new: Compiled, followed_queries: Followed, stage: Callable[[Engine], None] | None
+) -> Definition:
+    """The definition with these live queries beside it; if it fails, it has been undone."""
+    old, engine, live, layer = state.compiled, state.engine, state.live, followed_queries.layer
     found, before = difference(old, new), _before(state, new)
-    followed_queries, ended = live.fitting(old, new)
-    layer = live_queries.layer.layered(new, followed_queries) if followed_queries else new
     changed = difference(live.installed(old), layer).changed if live else found.changed
 
     def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
@@ -61,9 +83,8 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         engine.rollback()
         raise
     corrected = lambda _: _changes_of_former_views(before, new)  # noqa: E731
-    changes, findings = settle(state, Proposal(new, examine, corrected=corrected, afresh=_renewed(old, new)))
-    live.replace(followed_queries, new, layer)
-    state.feed.end(ended, "the query does not fit the program any more")
+    proposal = Proposal(new, examine, engine.propagate, corrected, _renewed(old, new), followed=followed_queries)
+    changes, findings = settle(state, proposal)
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in anew)
     followed = tuple(view for view in found.recomputed if view not in anew)

@@ -71,7 +71,7 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
         try:
             _stage(engine, deletions, insertions)
             run = begin_rules(state)
-            deltas = engine.propagate() if run is None else run.finish()
+            deltas = state.propagate() if run is None else run.finish()
             if examine is not None:
                 examine(deltas)
             findings = ConstraintFindings(

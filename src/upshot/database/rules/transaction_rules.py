@@ -41,7 +41,7 @@ def transaction_rules(state: State) -> RuleRun:
     def log() -> TurnLog:
         return TurnLog(state.version, _remembered(state))
 
-    return RuleRun(state.compiled.rules, state.engine, call, state.max_firings, log)
+    return RuleRun(state.compiled.rules, state.engine, state.propagate, call, state.max_firings, log)
 
 
 def _remembered(state: State) -> Callable[[Deltas], Deltas | None]:

@@ -65,6 +65,8 @@ class LocalEngine:
         self._factory = RowsFactory(self._codec)
         self._now = LocalProgram()
         self._before: LocalProgram | None = None
+        self.is_narrowed = False
+        """Whether the open change goes on without some views; see `leave_out`."""
         self._staged: set[str] = set()
         self._visited: list[LocalComponent] = []
         self._reached = False
@@ -238,7 +240,7 @@ class LocalEngine:
                             if reader not in due:
                                 due.add(reader)
                                 heapq.heappush(waiting, (installed.levels[reader], reader))
-        on_demand = self._changes_on_demand(relevant, due)
+        on_demand = self._changes_on_demand(visits, relevant, due)
         work.skipped = len(installed.components) - work.components
         self._reached = True
         return {**{name: self._delta(name) for name in changed}, **on_demand}
@@ -248,13 +250,15 @@ class LocalEngine:
         screening = self._now.screening
         return screening is None or self._before is not None or screening.is_relevant(name)
 
-    def _changes_on_demand(self, changed: Sequence[str], due: Collection[int]) -> dict[str, tuple[Rows, Rows]]:
+    def _changes_on_demand(
+        self, visits: Visits, changed: Sequence[str], due: Collection[int]
+    ) -> dict[str, tuple[Rows, Rows]]:
         """The changes of views that are not maintained as stored rows; those with a stored copy change it."""
         installed, views = self._now, self._now.on_demand
         reached = [installed.components[i].plan.views for i in sorted(due) if installed.components[i].is_on_demand]
         if views is None or not (reached or installed.afresh or views.follows_rules):
             return {}
-        with self._bounded(", ".join(view for layer in reached for view in layer)):
+        with self._bounded(", ".join(view for layer in reached for view in layer)), visits.on_demand(views.strategies):
             self._staged.update(views.copied)
             found, done = views.propagate(changed, {view: self._rows_before(view) for view in installed.afresh})
         self.work.components += len(reached)
@@ -281,7 +285,8 @@ class LocalEngine:
         def together_at(level: int) -> dict[str, Together]:
             return now.together_at(level, self._storage, self._codec, self._runner)
 
-        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at)
+        beside = frozenset() if now.plan is None else now.plan.beside
+        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at, beside)
 
     def _count_of(self, name: str) -> int:
         """The number of rows of the relation that are inserted or deleted."""
@@ -310,7 +315,7 @@ class LocalEngine:
     def reopen(self) -> None:
         """Keep what is staged and forget its consequences: more statements may come, and the next `propagate` gives the
         changes since the beginning of the transaction."""
-        assert self._before is None, "a definition is open: it cannot be taken up again"
+        assert self._before is None or self.is_narrowed, "a definition is open: it cannot be taken up again"
         self._factory.fetch_all()
         views = {view for component in self._now.components for view in component.plan.views}
         with self._undoing():
@@ -327,6 +332,18 @@ class LocalEngine:
             self._staged -= views
             self._visited = []
             self._reached = False
+
+    def leave_out(self, plan: ProgramPlan) -> None:
+        """Go on with a program that lacks some views which no other view reads; what is staged stays staged, its
+        consequences are forgotten."""
+        self.reopen()
+        if self._before is not None:
+            narrowed, self._now, self._before = self._now, self._before, None
+            drop(narrowed, self._storage, keep=self._now)
+        self.install(plan)
+        self.is_narrowed = True
+        if self._now.on_demand is not None:
+            self._now.on_demand.follow_rules(None)
 
     def accept(self) -> None:
         """The new state becomes the state. Whatever can fail comes before the first table is changed."""
@@ -381,6 +398,7 @@ class LocalEngine:
 
     def _close_change(self) -> None:
         self._before = None
+        self.is_narrowed = False
         self._now.afresh = frozenset()
         self._staged = set()
         self._visited = []
@@ -390,7 +408,7 @@ class LocalEngine:
 
     def rows(self, name: str) -> Rows:
         """The relation in the state before any open change."""
-        return self._factory.rows(self._schema(name), self._codes(name))
+        return self._factory.rows((self._before or self._now).schemas[name], self._codes(name))
 
     def save(self, name: str, folder: Path) -> int:
         """Write the committed rows into a folder, as Parquet; how many there are."""

@@ -88,6 +88,8 @@ class SparkEngine:
         self._handed_out = HandedOut(session, self._session, self._workspace)
         self._now = Installed()
         self._before: Installed | None = None
+        self.is_narrowed = False
+        """Whether the open change goes on without some views; see `leave_out`."""
         self._staged: dict[str, list[Statement]] = {}
         self._reached = False
         """True if `propagate` has run on the open change as it is staged."""
@@ -268,9 +270,19 @@ class SparkEngine:
     def reopen(self) -> None:
         """Keep the staged statements and drop their effects: more statements may follow, and the next `propagate`
         returns the changes since the beginning of the transaction."""
-        assert self._before is None, "a definition is open: it cannot be taken up again"
+        assert self._before is None or self.is_narrowed, "a definition is open: it cannot be taken up again"
         self._undo_attempt()
         self._reached = False
+
+    def leave_out(self, plan: ProgramPlan) -> None:
+        """Go on with a program that lacks some views which no other view reads; what is staged stays staged, its
+        consequences are forgotten."""
+        self.reopen()
+        if self._before is not None:
+            narrowed, self._now, self._before = self._now, self._before, None
+            _release(narrowed, keep=self._now)
+        self.install(plan)
+        self.is_narrowed, self._now.following = True, None
 
     def _sending(self, work: Callable[[], T], undo: Callable[[], None] = lambda: None) -> T:
         """The result of the work. Small changes are sent to all workers, with what they join, or hashed in one task.
@@ -347,6 +359,7 @@ class SparkEngine:
 
     def _close_change(self) -> None:
         self._before = None
+        self.is_narrowed = False
         self._staged = {}
         self._reached = False
         self._asked = 0

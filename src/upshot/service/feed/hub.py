@@ -12,10 +12,11 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from upshot.core.rows import Row
 from upshot.database.changes import Changes
 from upshot.database.watch import CommitEvent, Subscription
 from upshot.service.feed.past import read_snapshot
@@ -42,8 +43,8 @@ log = logging.getLogger("upshot.service")
 TICK = 1.0
 """Seconds between two looks at who is idle, lags or may not read any more."""
 
-STANDING = 600.0
-"""Seconds that a view which was defined for a selection stays after nobody follows it any more."""
+STANDING = 2.0
+"""Seconds that a live query stays after nobody follows it any more: whoever connects again goes on with it."""
 
 _LARGEST_BATCH = 1 << 20
 """Bytes that are handed to the event loop at a time."""
@@ -82,7 +83,7 @@ class Hub:
         self._subscription: Subscription | None = None
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         self._reading = asyncio.Semaphore(2 * service.settings.bounds.readers)
-        self.standing = LiveSelections(service.database)
+        self.standing = LiveSelections(service.database, service.settings.bounds.live_seconds)
         self.webhooks = Webhooks(self, self._may_read)
         self._snapshots: dict[tuple[Selection, str | None], asyncio.Future[tuple[int, bytes]]] = {}
 
@@ -154,6 +155,7 @@ class Hub:
             if stream is None:
                 schema = self.standing.schema(selection) or self.service.database.schemas.get(selection.view)
                 if schema is None:
+                    self.standing.refuse_failed(selection)
                     raise not_found()
                 # It may have become so since it was looked at; if it does so from here on, the stream is closed.
                 if not self.service.database.reports_net_changes(selection.view):
@@ -216,7 +218,9 @@ class Hub:
         """Forgets those that nobody follows, and gives those on which nothing happens a heartbeat."""
         now = self._loop.time()
         for stream in list(self._streams.values()):
-            if not stream.followers and now - stream.left_at > self.bounds.linger:
+            # A live query costs every commit, a view is kept anyway.
+            linger = min(self.bounds.linger, STANDING) if self.standing.holds(stream.selection) else self.bounds.linger
+            if not stream.followers and now - stream.left_at > linger:
                 with self._guard:
                     if self._streams.pop(stream.selection, None) is not None:
                         self._forget(stream)
@@ -298,6 +302,8 @@ class Hub:
             known = event.relations.keys() | set(event.live_queries)
             for view in [view for view in self._by_view if view in event.afresh or view not in known]:
                 closed += self._taken_out(view)
+            for view in event.failed.keys() & self._by_view.keys():
+                closed += self._ended(view, event.failed[view])
             told = [
                 found
                 for name, change in changes
@@ -308,6 +314,18 @@ class Hub:
             (stream, StreamEvent(event.version, came, went, change_event(event.version, came, went)))
             for stream, came, went in told
         ]
+
+    def _ended(self, view: str, parameters: Collection[Row]) -> list[ChangeStream]:
+        """The streams of a live query for parameters that it fails for, which nobody finds any more; the caller has the
+        guard."""
+        index = self._by_view[view]
+        found = [each for each in index.listeners() if each.selection.values in parameters]
+        for stream in found:
+            self._streams.pop(stream.selection, None)
+            index.remove(stream.selection, stream)
+        if not index:
+            del self._by_view[view]
+        return found
 
     def _taken_out(self, view: str) -> list[ChangeStream]:
         """The streams of a view, which nobody finds any more; the caller has the guard."""

@@ -119,17 +119,18 @@ class EventStream(Response):
 
     async def _run(self) -> None:
         """Follows until there is a reason to end."""
+        message = ""
         try:
             await self._follow()
         except _Ended as ended:
             reason = str(ended)
         except Error as error:
-            reason = "view-dropped" if error.code == "not-found" else error.code
+            reason, message = "view-dropped" if error.code == "not-found" else error.code, error.message
         except Exception:
             log.exception("a stream of `%s` failed", self._subject.view)
             reason = "failed"
         self._hub.service.metrics.disconnections.labels(reason).inc()
-        await self._send(end_event(reason, self._cursor))
+        await self._send(end_event(reason, self._cursor, message))
         await self._send_message({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, data: bytes) -> None:
@@ -161,6 +162,7 @@ class EventStream(Response):
                     await self._present(stream)
                 else:
                     self._cursor = None
+            self._hub.standing.refuse_failed(self._selection)
 
     def _check(self) -> None:
         if self._ending is not None:

@@ -20,6 +20,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.live.shapes import checked_query
+from upshot.engine.time_limit import time_limit
 from upshot.service.access.scopes import STANDING
 from upshot.service.feed.selections import Selection, selection
 from upshot.service.wire.errors import Refused, nervous_view, not_reported
@@ -56,8 +57,9 @@ class Subject:
 class LiveSelections:
     """The live queries that are held for clients. Belongs to the event loop; queries are made on another thread."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, seconds: float) -> None:
+        """`seconds`: the time that one query may take to begin."""
+        self._database, self._seconds = database, seconds
         self._held: dict[Selection, tuple[LiveHandle, float]] = {}
         self._guard = threading.Lock()
         self._making = asyncio.Lock()
@@ -80,7 +82,7 @@ class LiveSelections:
 
     async def _live(self, text: str, values: Mapping[str, Any]) -> Selection:
         async with self._making:
-            handle = await asyncio.to_thread(lambda: self._database.hold_query(text, **values))
+            handle = await asyncio.to_thread(self._held_query, text, values)
             width = len(handle.parameters)
             if handle.relation not in {each.view for each in self._held} and self._shapes() >= MOST_SHAPES:
                 await asyncio.to_thread(handle.close)
@@ -93,6 +95,23 @@ class LiveSelections:
             if earlier is not None:
                 await asyncio.to_thread(earlier[0].close)
         return made
+
+    def _held_query(self, text: str, values: Mapping[str, Any]) -> LiveHandle:
+        # Nothing can be committed meanwhile.
+        with time_limit(self._seconds):
+            return self._database.hold_query(text, **values)
+
+    def refuse_failed(self, selection: Selection) -> None:
+        """Raises the error that ended the live query of the selection, if one did."""
+        with self._guard:
+            found = self._held.get(selection)
+        if found is not None and found[0].failure is not None:
+            raise found[0].failure
+
+    def holds(self, selection: Selection) -> bool:
+        """Test whether the selection is that of a live query."""
+        with self._guard:
+            return selection in self._held
 
     def _shapes(self) -> int:
         return len({each.view for each in self._held})

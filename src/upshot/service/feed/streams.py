@@ -88,9 +88,14 @@ def progress_event(version: int) -> bytes:
     return f'event: progress\nid: {version}\ndata: {{"version":{version}}}\n\n'.encode()
 
 
-def end_event(reason: str, cursor: int | None) -> bytes:
-    """The last event; `cursor` is where to go on from."""
-    return f"event: end\ndata: {json.dumps({'reason': reason, 'cursor': cursor}, separators=(',', ':'))}\n\n".encode()
+def end_event(reason: str, cursor: int | None, message: str = "") -> bytes:
+    """The last event; `cursor` is where to go on from, `message` that of the error which ended it.
+
+    >>> end_event("view-dropped", 7)
+    b'event: end\\ndata: {"reason":"view-dropped","cursor":7}\\n\\n'
+    """
+    data = {"reason": reason, "cursor": cursor, **({"message": message} if message else {})}
+    return f"event: end\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
 
 
 def heard(

@@ -212,6 +212,7 @@ class Courier:
                     continue
                 if found is not None:
                     return found
+            self._hub.standing.refuse_failed(chosen)
 
     async def _snapshot(self, chosen: Selection) -> Parcel:
         most, reason = self._hub.service.settings.bounds.snapshot, self._reason

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+from upshot.core.errors import Error
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.installed import LocalProgram
 from upshot.engine.local.components.together import FEWEST, Together
 from upshot.engine.local.storage.out_of_memory import Bounded
+from upshot.engine.time_limit import live_seconds, time_limit
 from upshot.engine.work import ViewWork, Work
 
 
@@ -24,6 +28,10 @@ class Visits:
     work: Work
     bounded: Callable[[str], Bounded]
     together_at: Callable[[int], dict[str, Together]]
+    beside: frozenset[str] = frozenset()
+    """The views of live queries."""
+    _taken: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The seconds of each component of live queries."""
 
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
         """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap."""
@@ -32,7 +40,7 @@ class Visits:
             component = self.installed.components[heapq.heappop(waiting)[1]]
             if component.is_on_demand or (skip_idle and component.is_idle()):
                 continue
-            if component.is_countable():
+            if component.is_countable() and not self._is_beside(component):
                 counted.append(component)
             else:
                 self.one(component)
@@ -55,15 +63,58 @@ class Visits:
         """Bring one component to the new state."""
         self._begin([component])
         with self.bounded(component.names):
-            done = component.propagate()
+            done = self._live(component) if self._is_beside(component) else self._propagated(component)
         self._end(component, done)
+
+    def _propagated(self, component: LocalComponent) -> ViewWork:
+        try:
+            return component.propagate()
+        except Error as error:
+            error.views = frozenset(component.plan.views)
+            raise
+
+    def _is_beside(self, component: LocalComponent) -> bool:
+        return bool(self.beside) and component.plan.views[0] in self.beside
+
+    def _live(self, component: LocalComponent) -> ViewWork:
+        """Bring a live query to the new state. An error names its views; if the time of all live queries is over, those
+        of every query that took more than an equal share."""
+        limit, began, views = live_seconds(), time.monotonic(), component.plan.views
+        left = None if limit is None else max(0.0, limit - sum(self._taken.values()))
+        try:
+            with time_limit(left):
+                return component.propagate()
+        except Error as error:
+            self._taken[views] = time.monotonic() - began
+            is_over = limit is not None and sum(self._taken.values()) >= limit
+            share = limit / len(self._taken) if limit is not None and is_over else 0.0
+            blamed = [each for each, taken in self._taken.items() if taken >= share] if is_over else [views]
+            error.views = frozenset(view for each in blamed for view in each)
+            raise
+        finally:
+            self._taken[views] = time.monotonic() - began
 
     def _together(self, group: Together, components: list[LocalComponent]) -> None:
         self._begin(components)
         with self.bounded(f"{components[0].names} and others"):
-            works = group.propagate(components)
+            try:
+                works = group.propagate(components)
+            except Error as error:
+                error.views = frozenset(view for component in components for view in component.plan.views)
+                raise
         for component, done in zip(components, works, strict=True):
             self._end(component, done)
+
+    @contextmanager
+    def on_demand(self, views: Collection[str]) -> Iterator[None]:
+        """A block in which these views are computed together: which of them takes how long is not known."""
+        limit = None if self.beside.isdisjoint(views) else live_seconds()
+        try:
+            with time_limit(None if limit is None else max(0.0, limit - sum(self._taken.values()))):
+                yield
+        except Error as error:
+            error.views = frozenset(views)
+            raise
 
     def _begin(self, components: list[LocalComponent]) -> None:
         for component in components:

@@ -1,0 +1,138 @@
+"""Live queries that fail: the commit goes on without them, and their followers get the error.
+
+propagate ─► error in a live query ─► leave it out ─► propagate again ─► accept ─► resume for parameters not at fault
+
+A fault never reaches whoever commits. A change that is rolled back has ended no subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from upshot.core.errors import ConstraintError, Error, LimitError, ProgramError, UsageError
+from upshot.core.rows import Row, Rows, row_set
+from upshot.database.live import follow
+from upshot.database.live.layer import layered, relations_below
+from upshot.database.live.live_queries import LiveQuery, Suspect, followed_error
+from upshot.database.watch import QueryFailure
+from upshot.engine.time_limit import Interruption, live_time_limit, time_limit
+
+if TYPE_CHECKING:
+    from upshot.database.engines import Deltas
+    from upshot.database.program.compile import Compiled
+    from upshot.database.state import State
+
+Answers = Mapping[str, frozenset[Row]]
+
+
+def propagate(state: State) -> Deltas:
+    """Propagate the open change, without the live queries that fail."""
+    engine, live = state.engine, state.live
+    if not engine.is_narrowed:
+        live.suspects = {}
+    while True:
+        try:
+            with live_time_limit(live.seconds):
+                return engine.propagate()
+        except Error as error:
+            left = [each for each in live.by_answer.values() if each.name not in live.suspects]
+            layer = live.narrowed if engine.is_narrowed else live.installed(state.compiled)
+            assert layer is not None, "a layer is there when a query is left out"
+            found = suspects(layer, left, error)
+            if not found:
+                raise
+            live.suspects |= found
+            live.narrowed = layered(state.compiled, [each for each in left if each.name not in found])
+            engine.leave_out(live.narrowed.plan)
+
+
+def suspects(layer: Compiled, queries: Iterable[LiveQuery], error: Error) -> dict[str, Suspect]:
+    """The queries that may have caused the error: those whose rules were running, or all where nobody knows."""
+    if isinstance(error, Interruption | ConstraintError | UsageError | ProgramError):
+        return {}
+    beside, views = layer.plan.beside, error.views
+    own = {each: relations_below(layer.plan.normal, [each.name]) & beside for each in queries}
+    found = [each for each in own if not views or not views.isdisjoint(own[each])]
+    # Following a change can meet rows that were never there together: only computing the query tells that it fails.
+    is_certain = bool(views) and views <= beside and isinstance(error, LimitError)
+    return {each.name: Suspect(each, error, is_certain=is_certain) for each in found}
+
+
+def answers_before(state: State) -> Answers:
+    """The committed answers of the queries that are left out."""
+    found = {}
+    for name, suspect in state.live.suspects.items():
+        try:
+            found[name] = row_set(state.engine.rows(name))
+        except Error as error:
+            state.live.suspects[name] = Suspect(suspect.query, error, is_certain=True)
+    return found
+
+
+def resume(state: State, before: Answers, layer: Compiled) -> Deltas:
+    """Compute the queries that were left out of the layer for the new state. Those that fail end; the changes of the
+    others."""
+    live, compiled = state.live, state.compiled
+    left_out, live.suspects = live.suspects, {}
+    live.replace([each for each in live.by_answer.values() if each.name not in left_out], compiled, layer)
+    found = {}
+    for name, suspect in left_out.items():
+        query = suspect.query
+        # Nobody follows it meanwhile: what computing it again inserts is no change.
+        followers = dict(query.followers)
+        query.followers.clear()
+        failures = _failures(state, suspect, list(followers), is_known=name in before)
+        query.followers.update((row, count) for row, count in followers.items() if row not in failures)
+        for row, error in failures.items():
+            _end(state, query, row, error)
+        if name in live.by_answer and query.followers:
+            answer, width = query.shape.answer, query.shape.parameters.arity
+            now = row_set(state.engine.rows(name))
+            old = {row for row in before[name] if row[:width] in query.followers}
+            found[name] = (Rows.of(answer, list(now - old)), Rows.of(answer, list(old - now)))
+    return found
+
+
+def _failures(state: State, suspect: Suspect, rows: list[Row], *, is_known: bool) -> dict[Row, Error]:
+    """Install the query again for these parameters; the error of each that it fails for."""
+    query = suspect.query
+    if suspect.is_certain or not is_known:
+        return dict.fromkeys(rows, suspect.error)
+    others = list(state.live.by_answer.values())
+    try:
+        with time_limit(state.live.seconds):
+            follow.install(state, [*others, query])
+    except Error as failure:
+        return dict.fromkeys(rows, failure)
+    found: dict[Row, Error] = {}
+    if query.shape.parameters.columns:
+        _admit(state, query, rows, found)
+    if len(found) == len(rows):
+        follow.install(state, others)
+    return found
+
+
+def _admit(state: State, query: LiveQuery, rows: list[Row], failures: dict[Row, Error]) -> None:
+    """Follow the query for these parameters; those at fault are found by halving."""
+    try:
+        with time_limit(state.live.seconds):
+            follow.admit(state, query, rows)
+    except Error as error:
+        if len(rows) == 1:
+            failures[rows[0]] = error
+            return
+        half = len(rows) // 2
+        _admit(state, query, rows[:half], failures)
+        _admit(state, query, rows[half:], failures)
+
+
+def _end(state: State, query: LiveQuery, row: Row, error: Error) -> None:
+    """End the subscriptions to a query for these parameters."""
+    failure = followed_error(error, query.text)
+    for handle in query.handles.pop(row, ()):
+        handle.failure = failure
+    state.live.failed.setdefault(query.name, set()).add(row)
+    for subscription in state.feed.watching(query.topic(row)):
+        subscription.on_close = None
+    state.tell(QueryFailure(query.text, state.version, failure), query.topic(row))
