@@ -49,3 +49,20 @@ def test_a_query_is_followed_on_spark(spark: Any) -> None:
         assert db.at(db.version - 1).query("reach($x, Y)", x="a").sorted() == [("b",), ("c",), ("d",)]
         net = db.changes("reach($x, Y)", since=db.version - 1, x="a")
         assert net.deleted.sorted() == [("c",), ("d",)]
+
+
+def test_a_query_that_fails_on_spark_ends_and_the_commit_goes_on(spark: Any) -> None:
+    with upshot.connect(spark=spark, engine="spark") as db:
+        db.define(".decl a(x: number)  .decl v(x: number)  v(X) :- a(X).")
+        events = list[Event]()
+        failing = [db.watch("v(X), Y = 10 / (X - $d)", lambda _: None, d=d) for d in (5, 6)]
+        db.watch("a(X), X > 3", events.append)
+        with db.transaction() as tx:
+            tx.insert("a", [(4,), (5,)])
+        assert tx.changes["v"].inserted.sorted() == [(4,), (5,)]
+        assert ["division by zero" in str(each.errors) for each in failing] == [True, False]
+        assert told(events) == [(True, [], []), (False, [(4,), (5,)], [])]
+        with db.transaction() as tx:
+            tx.insert("a", [(7,)])
+        assert told(events) == [(False, [(7,)], [])]
+        db.verify()
