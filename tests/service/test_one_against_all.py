@@ -35,19 +35,36 @@ NAMES = "abcdefgh"
 SECONDS = 1.0
 
 
+def posted(port: int, path: str, body: object) -> int:
+    """The status of the answer; 0 if nothing came back."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        given = body if isinstance(body, str) else json.dumps(body)
+        connection.request("POST", path, given, {"content-type": "application/json"})
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def followed(port: int, query: str) -> int:
+    """Follows a query, commits what makes it fail, and leaves."""
+    client = socket.create_connection(("127.0.0.1", port))
+    path = "/changes?" + urlencode({"query": query})
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    client.recv(1_000)
+    status = posted(port, "/transactions", {"insert": {"calm": [[-5, "z"]]}})
+    posted(port, "/transactions", {"delete": {"calm": [[-5, "z"]]}})
+    client.close()
+    return status
+
+
 def attacks(port: int) -> dict[str, Callable[[], int]]:
     """What the one client does, each of it ends in a status; 0 if nothing came back."""
 
     def post(path: str, body: object) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        try:
-            given = body if isinstance(body, str) else json.dumps(body)
-            connection.request("POST", path, given, {"content-type": "application/json"})
-            return connection.getresponse().status
-        except OSError:
-            return 0
-        finally:
-            connection.close()
+        return posted(port, path, body)
 
     def slow_reader() -> int:
         client = socket.create_connection(("127.0.0.1", port))
@@ -64,17 +81,6 @@ def attacks(port: int) -> dict[str, Callable[[], int]]:
         client.close()
         return 0
 
-    def follower(query: str) -> int:
-        """Follows a query, commits what makes it fail, and leaves."""
-        client = socket.create_connection(("127.0.0.1", port))
-        path = "/changes?" + urlencode({"query": query})
-        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        client.recv(1_000)
-        status = post("/transactions", {"insert": {"calm": [[-5, "z"]]}})
-        post("/transactions", {"delete": {"calm": [[-5, "z"]]}})
-        client.close()
-        return status
-
     nested = "[" * 50_000
     return {
         "cross product": lambda: post("/query", {"query": "n(A), n(B), n(C), n(D), A + B + C + D < 0"}),
@@ -86,9 +92,9 @@ def attacks(port: int) -> dict[str, Callable[[], int]]:
         "deep body": lambda: post("/transactions", nested),
         "deep query": lambda: post("/query", {"query": "n(" + "(" * 15_000 + "1"}),
         "power": lambda: post("/query", {"query": "n(X), Y = X ^ 62 ^ 62 ^ 62"}),
-        "failing query": lambda: follower("calm(X, _), Y = 10 / (X + 5)"),
-        "overflowing query": lambda: follower("calm(X, _), Y = X * 4611686018427387904"),
-        "runaway query": lambda: follower("calm(X, _), n(A), n(B), n(C), A + B + C + X < -10"),
+        "failing query": lambda: followed(port, "calm(X, _), Y = 10 / (X + 5)"),
+        "overflowing query": lambda: followed(port, "calm(X, _), Y = X * 4611686018427387904"),
+        "runaway query": lambda: followed(port, "calm(X, _), n(A), n(B), n(C), A + B + C + X < -10"),
         "slow reader": slow_reader,
         "slow sender": slow_sender,
     }

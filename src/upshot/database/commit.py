@@ -88,15 +88,7 @@ def commit(
     def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
         nonlocal work
         work = engine.work
-        findings = (
-            NOTHING_FOUND
-            if not deltas
-            else ConstraintFindings(
-                key_violations(engine, compiled, deltas),
-                added_violations(compiled, deltas),
-                repaired_violations(compiled, deltas),
-            )
-        )
+        findings = _findings(engine, compiled, deltas) if deltas else NOTHING_FOUND
         if rejection := rejected_transaction(findings, compiled):
             raise rejection
         if require is not None:
@@ -124,6 +116,14 @@ def commit(
 
 
 NOTHING_FOUND = ConstraintFindings()
+
+
+def _findings(engine: Engine, compiled: Compiled, deltas: Deltas) -> ConstraintFindings:
+    return ConstraintFindings(
+        key_violations(engine, compiled, deltas),
+        added_violations(compiled, deltas),
+        repaired_violations(compiled, deltas),
+    )
 
 
 def _with_rules(state: State, run: RuleRun, proposal: Proposal) -> Callable[[], Deltas]:
