@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from upshot.core.schema import Schema
-from upshot.engine.limits import is_by_rounds_alone
+from upshot.engine.limits import is_by_rounds_alone, is_changed_later
 from upshot.engine.local import components
 from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.phases import LocalStatistics, Phases
@@ -214,6 +214,12 @@ class LocalComponent:
 
     def _load(self, work: ViewWork) -> None:
         self._was_fresh, self.fresh = self.fresh, False
+        self._compute(work)
+        if self._size() >= self._runner.worth_preparing and is_changed_later():
+            self._prepare_changes()
+
+    def _compute(self, work: ViewWork) -> None:
+        """Compute the views from nothing."""
         if self._aggregates:
             self._aggregate_change(work, load=True)
         elif self.plan.strategy.stores is Stores.COUNTS:
@@ -223,20 +229,28 @@ class LocalComponent:
         else:
             for _, table in self.views:
                 table.begin_load()
-            is_walk = self._load_by_walks(work)
-            if not is_walk:
+            if not self._load_by_walks(work):
                 self._run("load", Change.INSERTED, work)
                 work.inserted += self._runner.changed
-            rows = sum(table.size for _, table in self.views) + sum(self._tables[name].size for name in self.plan.reads)
-            self._experience.computed(rows, work.probed + work.derived)
+            self._experience.computed(self._size(), work.probed + work.derived)
             for _, table in self.views:
                 table.end_load()
-            if is_walk and self.plan.strategy.procedure is Procedure.FIXPOINTS:
-                # The first change would build the indexes that its stages probe, and take as long as the load. It plans
-                # its stages itself, when it is known what drives them.
-                for stage in self.plan.strategy.stages:
-                    self._phase(stage)
-                self._phases.release()
+
+    def _size(self) -> int:
+        """The rows of the views and of what they read."""
+        return sum(self._tables[name].size for name in self.read_or_written)
+
+    def _prepare_changes(self) -> None:
+        """Build the indexes that changes will probe: the first one would take as long as the load. It plans its stages
+        itself, when it is known what drives them."""
+        for aggregate in self._aggregates:
+            aggregate.prepare_changes()
+        if self.plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES):
+            for stage in self.plan.strategy.stages:
+                self._phase(stage)
+            self._phases.release()
+        for name in self.read_or_written:
+            self._tables[name].look_ahead()
 
     def _load_by_walks(self, work: ViewWork) -> bool:
         """Load a large closure into an empty table by walks; whether it was done."""

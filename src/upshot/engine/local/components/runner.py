@@ -62,6 +62,8 @@ class Runner:
         """The fewest driving rows for which a plan is shared between workers."""
         self.worth_walking = 1 << 10
         """The fewest rows in the relations below a closure for which it is computed by walks (docs/decisions/0007)."""
+        self.worth_preparing = 1 << 10
+        """The fewest rows for which a load builds the indexes that changes will probe."""
 
     @property
     def max_rounds(self) -> int:
