@@ -139,14 +139,23 @@ class LocalComponent:
 
     def _is_barred(self) -> bool:
         """Test whether every clause reads a relation that was empty and stays so."""
-        return bool(self._positive) and all(any(map(self._is_empty, names)) for names in self._positive)
+        for names in self._positive:
+            for name in names:
+                if self._is_empty(name):
+                    break
+            else:
+                return False
+        return bool(self._positive)
 
     def _is_empty(self, name: str) -> bool:
         table = self._tables[name]
         return not (table.size or table.word(T_INS + 1) or table.word(T_DEL + 1))
 
     def _has_rows(self) -> bool:
-        return any(table.size for _, table in self.views)
+        for _, table in self.views:  # noqa: SIM110 - a commit comes here for every view that it reaches
+            if table.size:
+                return True
+        return False
 
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
         """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their

@@ -26,7 +26,8 @@ class Visits:
     together_at: Callable[[int], dict[str, Together]]
 
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
-        """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap."""
+        """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap. The
+        answer: those of which rows may have changed."""
         level, begun, counted = waiting[0][0], len(self.visited), []
         while waiting and waiting[0][0] == level:
             component = self.installed.components[heapq.heappop(waiting)[1]]
@@ -40,16 +41,21 @@ class Visits:
             for component in counted:
                 self.one(component)
             return self.visited[begun:]
-        group_of, groups = self.together_at(level), dict[Together, list[LocalComponent]]()
+        reached, group_of, groups = (
+            self.visited[begun:],
+            self.together_at(level),
+            dict[Together, list[LocalComponent]](),
+        )
         for component in counted:
             groups.setdefault(group_of[component.names], []).append(component)
         for group, due in groups.items():
             if len(due) >= FEWEST:
-                self._together(group, due)
+                reached += self._together(group, due)
             else:
                 for component in due:
                     self.one(component)
-        return self.visited[begun:]
+                reached += due
+        return reached
 
     def one(self, component: LocalComponent) -> None:
         """Bring one component to the new state."""
@@ -58,12 +64,17 @@ class Visits:
             done = component.propagate()
         self._end(component, done)
 
-    def _together(self, group: Together, components: list[LocalComponent]) -> None:
+    def _together(self, group: Together, components: list[LocalComponent]) -> list[LocalComponent]:
         self._begin(components)
         with self.bounded(f"{components[0].names} and others"):
-            works = group.propagate(components)
+            works, total, touched = group.propagate(components)
+        self.staged.difference_update(view for component in components for view in component.plan.views)
+        self.staged.update(view for component in touched for view in component.plan.views)
+        self.work.components += len(components)
+        self.work.add(total)
         for component, done in zip(components, works, strict=True):
-            self._end(component, done)
+            self.work.views[component.names] = done
+        return touched
 
     def _begin(self, components: list[LocalComponent]) -> None:
         for component in components:

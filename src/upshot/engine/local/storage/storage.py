@@ -214,6 +214,8 @@ class Table:
     def reserve_list(self, field: int, capacity: int) -> None:
         """Room for `capacity` row numbers in a list (or the free list)."""
         buffer = self._free if field == L.T_FREE else self._lists[field]
+        if buffer.size >= 4 * capacity and self.word(field):
+            return
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
         if field != L.T_FREE:
