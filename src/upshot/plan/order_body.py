@@ -63,11 +63,13 @@ Resolve = Callable[[str], Resolved]
 
 @dataclass(frozen=True, slots=True)
 class OrderedBody:
-    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced."""
+    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced; `expected`:
+    for the steps that match rows, by their place, the rows expected for one binding."""
 
     steps: tuple[Step, ...]
     cost: float
     types: Mapping[str, Type]
+    expected: Mapping[int, float]
 
 
 def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
@@ -127,7 +129,7 @@ def order_body(
         state.take(choice)
     steps, cost = state.steps, state.cost
     introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
-    return OrderedBody(tuple(steps), cost, introduced)
+    return OrderedBody(tuple(steps), cost, introduced, state.expected)
 
 
 def best_start(
@@ -173,6 +175,7 @@ class _Ordering:
         self.waiting = dict.fromkeys(range(len(body)))
         self.steps: list[Step] = []
         self.cost, self._rows = 0.0, 1.0
+        self.expected: dict[int, float] = {}
         self._users: dict[str, list[int]] = {}
         for i, literal in enumerate(body):
             for name in variables(literal):
@@ -226,7 +229,9 @@ class _Ordering:
         """Append the atom as the next step."""
         atom = self._body[choice]
         assert isinstance(atom, Atom)
-        self._rows *= max(self._expected.pop(choice).rows, 1e-6)
+        rows = self._expected.pop(choice).rows
+        self.expected[len(self.steps)] = rows
+        self._rows *= max(rows, 1e-6)
         self.cost += self._rows
         match = match_atom(atom, self._bound, self._resolve)
         self.steps.append(Probe(match, whole=len(match.key) == len(atom.args)))

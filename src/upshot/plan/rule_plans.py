@@ -140,6 +140,7 @@ def driven_plan(
         ordered.steps,
         seed,
         {**clause.types, **ordered.types},
+        ordered.expected,
     )
 
 

@@ -81,6 +81,7 @@ class Together:
             work = ViewWork(probed, matched, derived, derived - changed, rounds=total.rounds)
             work.seconds = each * (probed + derived + 1)
             works.append(work)
+            component.was_loaded = False
             if is_touched[number]:
                 component.settle(work)
                 total.inserted += work.inserted

@@ -26,8 +26,8 @@ class Visits:
     together_at: Callable[[int], dict[str, Together]]
 
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
-        """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap. The
-        answer: those of which rows may have changed."""
+        """Bring those components of the lowest level to the new state that are waiting, and take them off the heap; the
+        answer is those of which rows may have changed."""
         level, begun, counted = waiting[0][0], len(self.visited), []
         while waiting and waiting[0][0] == level:
             component = self.installed.components[heapq.heappop(waiting)[1]]
