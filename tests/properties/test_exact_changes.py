@@ -121,8 +121,8 @@ def test_changes_of_closures_loaded_by_walks_equal_the_oracles(strategy: str, mo
 
     monkeypatch.setattr(walks, "load_by_walks", counted)
     with using(walking):
-        run(check_transactions, "closures", CLOSURES, strategy, least=12)
-    assert len(walked) >= 12
+        run(check_transactions, "closures", CLOSURES, strategy, least=30)
+    assert len(walked) >= 5
 
 
 def walking() -> upshot.Database:
