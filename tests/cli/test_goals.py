@@ -46,3 +46,10 @@ def test_explain_lists_the_views_that_a_run_does_not_store(tmp_path: Path, upsho
     assert "`upshot run` does not store sg: it is used only with constants" in told.out
     data = json.loads(upshot("explain", tmp_path / "sg.dl", "--view", "sg", "--format", "json").out)
     assert list(data["run"]) == ["sg"]
+
+
+def test_explain_does_not_store_what_a_run_does_not_store(tmp_path: Path, upshot: Callable[..., Ended]) -> None:
+    (tmp_path / "parent.facts").write_text("".join(f"{node}\t{node // 2}\n" for node in range(2, 64)))
+    (tmp_path / "sg.dl").write_text(SAME_GENERATION)
+    told = upshot("explain", tmp_path / "sg.dl", "-F", tmp_path)
+    assert "sg(x: number, y: number): recursive view, not stored" in told.out

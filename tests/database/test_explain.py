@@ -143,3 +143,29 @@ def test_a_large_program_is_drawn_quickly(db: upshot.Database) -> None:
     picture = ET.fromstring(db.explain().svg())
     texts = [(each.text or "").strip() for each in picture.iter() if each.tag.endswith("text")]
     assert {f"v{n}" for n in range(200)} <= set(texts)
+
+
+def test_a_plan_is_shown_with_what_each_step_is_expected_to_match(db: upshot.Database) -> None:
+    db.define(".decl a(x: number, y: number) .decl b(y: number, z: number) .decl p(x: number, z: number)")
+    db.define("p(X, Z) :- a(X, Y), b(Y, Z).")
+    with db.transaction() as tx:
+        tx.insert("a", [(x, x) for x in range(100)])
+        tx.insert("b", [(y, y) for y in range(200)] + [(7, -z) for z in range(1, 201)])
+    text = str(db.explain("p"))
+    assert "probe b(Y, Z) on column 0, expected ~2\n" in text
+    assert "probe a(X, Y) before on column 1, expected ~1\n" in text
+    assert "matches of the last change" not in text
+    with db.transaction() as tx:
+        tx.insert("a", [(1000, 8)])
+    assert "matches of the last change: expected ~2, found 1\n" in str(db.explain("p"))
+
+
+def test_a_plan_that_matched_ten_times_the_rows_expected_is_flagged(db: upshot.Database) -> None:
+    db.define(".decl a(x: number, y: number) .decl b(y: number, z: number) .decl p(x: number, z: number)")
+    db.define("p(X, Z) :- a(X, Y), b(Y, Z).")
+    with db.transaction() as tx:
+        tx.insert("a", [(x, x) for x in range(100)])
+        tx.insert("b", [(y, y) for y in range(200)] + [(7, -z) for z in range(1, 201)])
+    with db.transaction() as tx:
+        tx.insert("a", [(1000, 7)])
+    assert "matches of the last change: expected ~2, found 201 (off by 100×" in str(db.explain("p"))

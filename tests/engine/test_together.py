@@ -11,6 +11,7 @@ import pytest
 import upshot
 from tests.engine.driver import Driver
 from upshot.engine.local.components import visits
+from upshot.engine.local.storage.storage import Table
 
 COUNT = 9
 BASE = """
@@ -130,3 +131,29 @@ def test_text_constants_are_kept_while_the_views_live() -> None:
             tx.insert("word", [(i % 6, f"text {i}") for i in range(8)])
         assert [len(tx.changes[f"v{i}"].inserted) for i in range(8)] == [1] * 8
         db.verify()
+
+
+def test_views_without_changes_are_neither_settled_nor_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = upshot.connect()
+    rules = [f".deny c{i}(X) :- item(X, Q), Q < {-i}." for i in range(40)]
+    rules += [f".decl v{i}(x: number) v{i}(X) :- item(X, Q), Q > {1000 * (i % 4)}." for i in range(40)]
+    db.define(".decl item(x: number, q: number)\n" + "\n".join(rules))
+    with db.transaction() as tx:
+        tx.insert("item", [(i, 1500) for i in range(200)])
+    settled: list[int] = []
+    settle = Table.settle
+
+    def counted(table: Table) -> None:
+        settled.append(table.number)
+        settle(table)
+
+    monkeypatch.setattr(Table, "settle", counted)
+    with db.transaction() as tx:
+        tx.insert("item", [(1000, 1500)])
+    changed = {f"v{i}" for i in range(40) if i % 4 < 2}
+    assert set(tx.changes) == {"item", *changed}
+    assert len(settled) == len(changed) + 1
+    assert tx.stats.components == 80
+    assert tx.stats.inserted == len(changed)
+    assert all(tx.stats.views[f"c{i}"].derived == 0 for i in range(40))
+    db.verify()

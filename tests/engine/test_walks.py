@@ -66,7 +66,8 @@ def expected(name: str, b: set[Pair], e: set[Pair]) -> set[Pair]:
 def database(rules: str, type: str = "number", options: str = "") -> upshot.Database:
     db = upshot.connect()
     db.define(declared(rules, type) + options)
-    db._state.engine._runner.worth_walking = 0  # type: ignore[attr-defined]
+    runner = db._state.engine._runner  # type: ignore[attr-defined]
+    runner.worth_walking = runner.worth_preparing = 0
     return db
 
 

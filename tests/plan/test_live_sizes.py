@@ -109,3 +109,13 @@ def test_distinct_keys_are_estimated_from_a_sample_where_no_index_counts_them() 
     assert 2_000 < halves <= 20_000
     table.index_on((2,))
     assert statistics.keys("t", (2,)) == 10_000
+
+
+def test_equal_values_that_stand_together_are_seen_to_repeat() -> None:
+    table = Storage().create(2)
+    table.stage(np.array([(i // 40, i) for i in range(200_000)], np.int64), insert=True)
+    table.settle()
+    table.accept()
+    groups = LocalStatistics({"t": table}).keys("t", (0,))
+    assert groups is not None
+    assert 1_000 < groups < 20_000

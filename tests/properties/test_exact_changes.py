@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+import upshot
 from tests.properties.cases import Case
+from tests.properties.engines import using
 from tests.properties.exactness import check_late_views, check_splits, check_transactions
 from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.shrinking import as_script, shrink
 from tests.properties.strategies import STRATEGIES
 from upshot.core.errors import ProgramError
+from upshot.engine.local.components import walks
+from upshot.plan.walks import Walk
 
 FOCUSES: dict[str, Features] = {
     "everything": Features(),
@@ -54,14 +58,18 @@ QUICK = ("recursion",)
 DEAR = dict.fromkeys(("rod", "epf", "propagation", "differencing"), 2)
 """Strategies whose rules are made anew for every program get one case in so many."""
 FAILING = Features(errors=1, arithmetic=0.1, views=2, symbols=0.1, nullable=0.05, exotic=0)
+CLOSURES = Features(
+    recursion=1, nonlinear=0.4, mutual=0, negation=0.1, aggregates=0.05, comparisons=0.05, arithmetic=0, constants=0,
+    wildcards=0, zero_arity=0, disjunction=0, symbols=0.2, strings=0, exotic=0, nullable=0, columns=(2,), rows=12,
+)  # fmt: skip
 PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 6
 
 
 # ---- running them -----------------------------------------------------------------------------
 
 
-def run(property: Any, name: str, features: Features, strategy: str) -> None:
-    """The property for this suite's share of the cases; the first failure is shrunk and shown."""
+def run(property: Any, name: str, features: Features, strategy: str, *, least: int = 1) -> None:
+    """The property for this suite's share of the cases, at least so many; the first failure is shrunk and shown."""
 
     def violation(case: Case) -> str | None:
         try:
@@ -72,7 +80,7 @@ def run(property: Any, name: str, features: Features, strategy: str) -> None:
             return f"{type(error).__name__}: {error}"
         return None
 
-    for number in range(-(-case_count(DEAR.get(strategy, 1)) // PARTS)):
+    for number in range(max(least, -(-case_count(DEAR.get(strategy, 1)) // PARTS))):
         case = random_case(seed_of(name, number), features)
         if violation(case) is not None:
             small = shrink(case, lambda each: violation(each) is not None, seconds=10)
@@ -100,6 +108,28 @@ def test_a_transaction_fails_where_the_oracle_fails_and_then_changes_nothing(str
 @pytest.mark.parametrize("focus", ["everything", "recursion", "negation", "aggregates", "nulls"])
 def test_unstored_views_of_production_rules_equal_the_oracles(focus: str) -> None:
     run(check_transactions, f"started {focus}", FOCUSES[focus], "production materialized=false")
+
+
+@pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute"])
+def test_changes_of_closures_loaded_by_walks_equal_the_oracles(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[str] = []
+    load = walks.load_by_walks
+
+    def counted(walk: Walk, *rest: Any) -> None:
+        walked.append(walk.view)
+        load(walk, *rest)
+
+    monkeypatch.setattr(walks, "load_by_walks", counted)
+    with using(walking):
+        run(check_transactions, "closures", CLOSURES, strategy, least=30)
+    assert len(walked) >= 5
+
+
+def walking() -> upshot.Database:
+    """A database in which every closure is loaded by walks, however small it is."""
+    db = upshot.connect()
+    db._state.engine._runner.worth_walking = 0  # type: ignore[attr-defined]
+    return db
 
 
 def test_views_defined_over_loaded_relations_equal_the_oracles() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.files.souffle_options import FileOptions, file_options
 from upshot.database.files.souffle_reader import read_facts
+from upshot.engine.limits import loaded_once
 from upshot.plan.goals import magic_pragma, unstored_views
 from upshot.syntax.ast import Directive, Program
 
@@ -62,9 +63,10 @@ def opened(
             if goal_directed:
                 text += "".join(f"\n.view {view} materialized=false events=none" for view in unstored_in_run(program))
             terminal.report(_but_violations(database.define(text, name=source.name).warnings, rejecting))
-        load_facts(
-            terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
-        )
+        with loaded_once() if goal_directed else nullcontext():
+            load_facts(
+                terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
+            )
         if rejecting:
             database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=source.name)
         if fact_dir is not None and fact_dir.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,10 @@ class Transaction:
                         state, self._meta, self._rules, self._settles, self._require if self._expected else None
                     )
                     self._stage = "committed"
-                    self._commit.changes.why = self._why
+                    # Not methods of the transaction: what it changed is to be freed with it, not some time later.
+                    self._commit.changes.why = partial(_why, state, self._commit.version)
                     for firing in self._commit.firings:
-                        firing.find_cause = self._cause
+                        firing.find_cause = partial(_cause, state, self._commit.version)
                     if not self._grouped:
                         state.after_change()
                 else:
@@ -100,18 +102,6 @@ class Transaction:
             )
         if self._commit is not None and self._commit.left and self._settles is None and not self._grouped:
             rules.outbox.carry_out(state, self._commit.left, Transaction)
-
-    def _why(self, view: str, row: Row) -> RowChange:
-        """The derivation that a row gained or lost with this transaction."""
-        from upshot.database.queries.why import AsksWhy  # noqa: PLC0415 - as few are asked for
-
-        return AsksWhy.of(self._state).why_changed(view, row, self.version)
-
-    def _cause(self, firing: Firing) -> Mapping[Row, Cause]:
-        """The literals and base changes that made a rule of this transaction fire."""
-        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
-
-        return firing_causes(self._state, firing, self.version)
 
     def _release(self) -> None:
         if not self._grouped:
@@ -314,3 +304,17 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"<transaction, {self._stage}>"
+
+
+def _why(state: State, version: int, view: str, row: Row) -> RowChange:
+    """The derivation that a row gained or lost with the transaction that made a version."""
+    from upshot.database.queries.why import AsksWhy  # noqa: PLC0415 - as few are asked for
+
+    return AsksWhy.of(state).why_changed(view, row, version)
+
+
+def _cause(state: State, version: int, firing: Firing) -> Mapping[Row, Cause]:
+    """The literals and base changes that made a rule of that transaction fire."""
+    from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
+
+    return firing_causes(state, firing, version)

@@ -52,6 +52,7 @@ def in_bytes(count: int) -> str:
 
 
 _by_rounds: ContextVar[bool] = ContextVar("by_rounds", default=False)
+_once: ContextVar[bool] = ContextVar("once", default=False)
 
 
 @contextmanager
@@ -66,3 +67,18 @@ def by_rounds_alone() -> Iterator[None]:
 
 def is_by_rounds_alone() -> bool:
     return _by_rounds.get()
+
+
+@contextmanager
+def loaded_once() -> Iterator[None]:
+    """Load without building what changes would need: none will follow."""
+    token = _once.set(True)
+    try:
+        yield
+    finally:
+        _once.reset(token)
+
+
+def is_changed_later() -> bool:
+    """Test whether a load should build what changes will need."""
+    return not (_once.get() or _by_rounds.get())

@@ -4,7 +4,7 @@ data, filters as soon as their variables are bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -46,6 +46,10 @@ MOST_STARTS = 4
 """A scan over all rows may start at any literal; of a long body only the smallest few relations are tried."""
 
 
+CLOSE = 4
+"""Numbers of rows whose estimates differ by less are not told apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The meaning of a literal's relation name: a relation and one of its states."""
@@ -59,11 +63,13 @@ Resolve = Callable[[str], Resolved]
 
 @dataclass(frozen=True, slots=True)
 class OrderedBody:
-    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced."""
+    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced; `expected`:
+    for the steps that match rows, by their place, the rows expected for one binding."""
 
     steps: tuple[Step, ...]
     cost: float
     types: Mapping[str, Type]
+    expected: Mapping[int, float]
 
 
 def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
@@ -96,8 +102,10 @@ def order_body(
     types: Mapping[str, Type],
     statistics: Statistics,
     first: int | None = None,
+    last: Collection[str] = (),
 ) -> OrderedBody:
-    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom.
+    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom,
+    and of atoms that are expected to match about as many rows, those of the relations `last` wait.
 
     An atom that shares no variable with what is bound waits until no other is left: joining it is a cross product,
     whatever its size was when the plan was made.
@@ -105,7 +113,7 @@ def order_body(
     What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
     so that it fails only for a binding that satisfies the rest of the body.
     """
-    state = _Ordering(body, set(bound), resolve, types, statistics)
+    state = _Ordering(body, set(bound), resolve, types, statistics, last)
     if first is not None:
         state.filters(may_fail=False)
         state.take(first)
@@ -121,7 +129,7 @@ def order_body(
         state.take(choice)
     steps, cost = state.steps, state.cost
     introduced = {s.target: types[s.target[:-1]] for s in steps if isinstance(s, Compute) and s.target not in types}
-    return OrderedBody(tuple(steps), cost, introduced)
+    return OrderedBody(tuple(steps), cost, introduced, state.expected)
 
 
 def best_start(
@@ -160,11 +168,14 @@ class _Ordering:
         resolve: Resolve,
         types: Mapping[str, Type],
         statistics: Statistics,
+        last: Collection[str],
     ) -> None:
+        self._last = last
         self._body, self._bound, self._resolve, self._statistics = body, bound, resolve, statistics
         self.waiting = dict.fromkeys(range(len(body)))
         self.steps: list[Step] = []
         self.cost, self._rows = 0.0, 1.0
+        self.expected: dict[int, float] = {}
         self._users: dict[str, list[int]] = {}
         for i, literal in enumerate(body):
             for name in variables(literal):
@@ -199,13 +210,28 @@ class _Ordering:
         if independent:
             awaited = {name for i in self._filters if self._fails[i] for name in equated(self._body[i])} - self._bound
         atoms = [i for i in self._expected if not awaited or awaited.isdisjoint(variables(self._body[i]))]
-        return min(atoms, key=self._expected.__getitem__, default=None)
+        best = min(atoms, key=self._expected.__getitem__, default=None)
+        if best is None or not self._last or self._expected[best].is_product:
+            return best
+        near = [i for i in atoms if self._is_near(i, self._expected[best].rows) and not self._is_last(i)]
+        return min(near, key=self._expected.__getitem__, default=best)
+
+    def _is_near(self, i: int, rows: float) -> bool:
+        expected = self._expected[i]
+        return not expected.is_product and expected.rows <= CLOSE * rows
+
+    def _is_last(self, i: int) -> bool:
+        atom = self._body[i]
+        assert isinstance(atom, Atom)
+        return self._resolve(atom.relation).relation in self._last
 
     def take(self, choice: int) -> None:
         """Append the atom as the next step."""
         atom = self._body[choice]
         assert isinstance(atom, Atom)
-        self._rows *= max(self._expected.pop(choice).rows, 1e-6)
+        rows = self._expected.pop(choice).rows
+        self.expected[len(self.steps)] = rows
+        self._rows *= max(rows, 1e-6)
         self.cost += self._rows
         match = match_atom(atom, self._bound, self._resolve)
         self.steps.append(Probe(match, whole=len(match.key) == len(atom.args)))

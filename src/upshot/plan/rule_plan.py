@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import accumulate
 
 from upshot.check.printing import print_clause
 from upshot.check.program import Clause
@@ -149,6 +150,8 @@ class RulePlan:
     steps: tuple[Step, ...]
     seed: bool
     types: Mapping[str, Type] = field(hash=False)
+    expected: Mapping[int, float] = field(default_factory=dict, hash=False, compare=False)
+    """For the steps that match rows, by their place, the rows expected for one binding when the plan was made."""
 
     def too_long(self, place: int, type: Type) -> bool:
         """The head's value at a place may have more digits than its column, of this type, declares. It is tested where
@@ -170,13 +173,36 @@ class RulePlan:
             return False
         return (self.arguments, self.steps, self.head) == (other.arguments, other.steps, other.head)
 
+    @property
+    def cost(self) -> float:
+        """The rows that the steps are expected to match for one driving row."""
+        return sum(accumulate(self.expected.values(), lambda rows, each: rows * each))
+
     def __str__(self) -> str:
+        return self._described({})
+
+    def described(self) -> str:
+        """The plan with the rows that each step is expected to match."""
+        tests = {place for place, step in enumerate(self.steps) if isinstance(step, Probe) and step.whole}
+        expected = {place: rows for place, rows in self.expected.items() if place not in tests}
+        return self._described({place: f", expected ~{about(rows)}" for place, rows in expected.items()})
+
+    def _described(self, notes: Mapping[int, str]) -> str:
         lines = [f"{self.name}: {print_clause(self.clause)}"]
         if self.driver is not None:
             lines.append(f"    for each {self.driver.change.value} row of {_shown(self.driver.match)}")
-        lines += [f"    {_step(step)}" for step in self.steps]
+        lines += [f"    {_step(step)}{notes.get(place, '')}" for place, step in enumerate(self.steps)]
         lines.append(f"    {self.action.value} {self.head}({', '.join(map(print_term, self.arguments))})")
         return "\n".join(lines)
+
+
+def about(rows: float) -> str:
+    """An estimated number of rows for people.
+
+    >>> about(41.7), about(0.25), about(1234.5)
+    ('42', '0.25', '1,234')
+    """
+    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
 _WHEN = {State.OLD: " before", State.NEW: "", State.KEPT: " before and after", State.PROVEN: " proven"}

@@ -66,11 +66,14 @@ def maintenance_plans(
     action = _COUNTED.get(head.state) or _ACTION[rule.stage]
     again = rule.stage in (Stage.REDERIVE, Stage.PROVE)
     of_group = rule.stage is Stage.INSERT and driven.state == "del" and driven.relation in layer
+    # A search for one derivation stops at its first: it is short in what the view is made from, where few rows match a
+    # key, and can be long in the view itself, where a hub has many and most of them lead nowhere.
+    last = layer if action in _OF_HEAD else ()
     seed = again or of_group or driven.relation not in layer
     plans = [
         driven_plan(
             rule.name, rule.clause, rule.source, rule.driver, _CHANGE.get(driven.state, Change.DELETED), action,
-            resolve, statistics, head=head.relation, seed=seed,
+            resolve, statistics, head=head.relation, seed=seed, last=last,
         )
     ]  # fmt: skip
     if of_group:
@@ -111,9 +114,10 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
 
 def driven_plan(
     name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve:
-    Resolve, statistics: Statistics, *, head: str, seed: bool,
+    Resolve, statistics: Statistics, *, head: str, seed: bool, last: Collection[str] = (),
 ) -> RulePlan:  # fmt: skip
-    """The plan of a clause from its literal at `start` on, of which the rows of `change` are taken."""
+    """The plan of a clause from its literal at `start` on, of which the rows of `change` are taken; `last` as in
+    `order_body`."""
     body = list(clause.body)
     bound: set[str] = set()
     driver = None
@@ -125,7 +129,7 @@ def driven_plan(
         of_head = action in _OF_HEAD and change is Change.DELETED
         driver = Drive(change, match, of_negation=of_negation and not of_head, of_head=of_head)
         bound |= {variable for _, variable in match.binds}
-    ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics)
+    ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics, last=last)
     return RulePlan(
         name,
         clause,
@@ -136,6 +140,7 @@ def driven_plan(
         ordered.steps,
         seed,
         {**clause.types, **ordered.types},
+        ordered.expected,
     )
 
 

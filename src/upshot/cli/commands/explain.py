@@ -21,8 +21,8 @@ def explain(
     actions: Path | None,
     engine: EngineName,
 ) -> int:
-    """With `-F` sizes and join orders are those of the loaded facts."""
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    """With `-F` sizes and join orders are those of the loaded facts; what `upshot run` does not store is not stored."""
+    with opened(terminal, file, fact_dir, engine, actions=actions, goal_directed=True) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
     unstored = unstored_in_run(parse_file(file)) if file.is_file() else {}
     unstored = {part.name: unstored[part.name] for part in explanation.parts if part.name in unstored}

@@ -32,6 +32,9 @@ growing a table's slots is shared the same way. Small changes stay on the callin
 Walks. A large closure is loaded one value of the column that stays after the other: what a walk has seen is marked in a
 few kilobytes, and the table's slots are filled at the end. (docs/decisions/0007-closures-by-walks.md)
 
+First changes. A load of a thousand rows and more builds the indexes that changes will probe, and leaves room in sets
+and indexes, so that the first change costs what those after it cost; not where nothing will change (`loaded_once`).
+
 Join orders come from the sizes of tables, the key counts of indexes and samples (`phases.py`). A literal that shares no
 variable with what is bound waits: it would be a cross product. When the views of a component have grown eightfold since
 it was planned, the kernel stops between two rounds and goes on with new plans.

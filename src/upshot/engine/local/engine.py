@@ -74,6 +74,8 @@ class LocalEngine:
         self._stored = 0
         self._broken = False
         self.work = Work()
+        self._drivers: dict[str, tuple[int, int]] = {}
+        """The numbers of rows that the last change inserted and deleted."""
         self.query_work = ViewWork()
         """The work of the last query."""
 
@@ -243,7 +245,9 @@ class LocalEngine:
         on_demand = self._changes_on_demand(visits, relevant, due)
         work.skipped = len(installed.components) - work.components
         self._reached = True
-        return {**{name: self._delta(name) for name in changed}, **on_demand}
+        deltas = {name: self._delta(name) for name in changed}
+        self._drivers = {name: (len(inserted), len(deleted)) for name, (inserted, deleted) in deltas.items()}
+        return {**deltas, **on_demand}
 
     def _is_relevant(self, name: str) -> bool:
         """Test whether any changed row of a base relation can match a literal."""
@@ -489,7 +493,9 @@ class LocalEngine:
         for component in self._now.components:
             if view in component.plan.views:
                 views = self._now.on_demand if component.is_on_demand else None
-                return component.describe() if views is None else views.describe()
+                if views is not None:
+                    return views.describe()
+                return component.describe(self._drivers, self.work.views.get(component.names))
         return ""
 
     @property

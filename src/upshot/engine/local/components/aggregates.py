@@ -19,7 +19,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import TEXTUAL, Kind, Type
-from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
+from upshot.engine.local.kernel.layout import MAX_INDEX_COLUMNS, NEW, T_DEL, T_INS
 from upshot.engine.local.storage.codec import Codec, Misfit, null_code
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.user_functions import START
@@ -40,6 +40,9 @@ _LOOK = 1024
 
 _FEW = 64
 """Up to so many rows are grouped one by one, which is faster than sorting them."""
+
+_MANY = 1024
+"""A group that begins with more rows keeps its leaders from the start; reading another again takes microseconds."""
 
 
 @dataclass(slots=True)
@@ -159,6 +162,11 @@ class AggregateView:
         self.table.retract_all(as_view=False)
         return self._update(np.empty((0, self._rows.arity), np.int64), self._rows.in_state(mask))
 
+    def prepare_changes(self) -> None:
+        """Build the index by which a group is read again."""
+        if self.width and self._running in (RunningState.EXTREME, RunningState.GROUP):
+            self._rows.index_on(range(self.width)[:MAX_INDEX_COLUMNS])
+
     def folded(self, groups: Codes, mask: int) -> Codes:
         """The rows of these groups' values, from the rows of a state, with nothing kept of them."""
         found = []
@@ -268,6 +276,8 @@ class AggregateView:
                 total.extreme = None
         elif total.values == len(codes):
             total.extreme = best
+            if len(codes) > _MANY:
+                total.leaders = self._leaders(np.array(codes, np.int64))
         elif total.extreme is not None:
             total.extreme = self._best([best, total.extreme])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from upshot.core.schema import Schema
-from upshot.engine.limits import is_by_rounds_alone
+from upshot.engine.limits import is_by_rounds_alone, is_changed_later
 from upshot.engine.local import components
 from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.phases import LocalStatistics, Phases
@@ -22,7 +22,7 @@ from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, Situation, decide, estimate
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
-from upshot.plan.rule_plan import Action, Change, RulePlan
+from upshot.plan.rule_plan import Action, Change, RulePlan, about
 from upshot.plan.walks import walk_of
 from upshot.strategies.strategy import Procedure, Stores
 from upshot.syntax.ast import Atom
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from upshot.engine.local.components.backward_forward import BackwardForward
 
 _ADDING = (Action.INSERT, Action.GAIN)
+
+_FAR_OFF = 10
+"""A plan that matched this many times the rows expected was made for other data."""
 
 
 class LocalComponent:
@@ -54,6 +57,8 @@ class LocalComponent:
             components.production.ProductionRules(plan, storage, schemas, codec, runner) if triggers else None
         )
         self._was_fresh = False
+        self.was_loaded = False
+        """Whether its last visit computed everything."""
         self.rule_change: RuleChange | None = None
         """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()
@@ -92,6 +97,7 @@ class LocalComponent:
         """Bring the views from the old state to the new one; what it took."""
         started = time.perf_counter()
         work = ViewWork()
+        self.was_loaded = False
         if self.fresh or (self._starts_from_nothing() and self.rule_change is None):
             self._load(work)
         elif self.rule_change is not None:
@@ -139,14 +145,23 @@ class LocalComponent:
 
     def _is_barred(self) -> bool:
         """Test whether every clause reads a relation that was empty and stays so."""
-        return bool(self._positive) and all(any(map(self._is_empty, names)) for names in self._positive)
+        for names in self._positive:
+            for name in names:
+                if self._is_empty(name):
+                    break
+            else:
+                return False
+        return bool(self._positive)
 
     def _is_empty(self, name: str) -> bool:
         table = self._tables[name]
         return not (table.size or table.word(T_INS + 1) or table.word(T_DEL + 1))
 
     def _has_rows(self) -> bool:
-        return any(table.size for _, table in self.views)
+        for _, table in self.views:  # noqa: SIM110 - a commit comes here for every view that it reaches
+            if table.size:
+                return True
+        return False
 
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
         """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
@@ -214,6 +229,13 @@ class LocalComponent:
 
     def _load(self, work: ViewWork) -> None:
         self._was_fresh, self.fresh = self.fresh, False
+        self.was_loaded = True
+        self._compute(work)
+        if self._size() >= self._runner.worth_preparing and is_changed_later():
+            self._prepare_changes()
+
+    def _compute(self, work: ViewWork) -> None:
+        """Compute the views from nothing."""
         if self._aggregates:
             self._aggregate_change(work, load=True)
         elif self.plan.strategy.stores is Stores.COUNTS:
@@ -223,20 +245,28 @@ class LocalComponent:
         else:
             for _, table in self.views:
                 table.begin_load()
-            is_walk = self._load_by_walks(work)
-            if not is_walk:
+            if not self._load_by_walks(work):
                 self._run("load", Change.INSERTED, work)
                 work.inserted += self._runner.changed
-            rows = sum(table.size for _, table in self.views) + sum(self._tables[name].size for name in self.plan.reads)
-            self._experience.computed(rows, work.probed + work.derived)
+            self._experience.computed(self._size(), work.probed + work.derived)
             for _, table in self.views:
                 table.end_load()
-            if is_walk and self.plan.strategy.procedure is Procedure.FIXPOINTS:
-                # The first change would build the indexes that its stages probe, and take as long as the load. It plans
-                # its stages itself, when it is known what drives them.
-                for stage in self.plan.strategy.stages:
-                    self._phase(stage)
-                self._phases.release()
+
+    def _size(self) -> int:
+        """The rows of the views and of what they read."""
+        return sum(self._tables[name].size for name in self.read_or_written)
+
+    def _prepare_changes(self) -> None:
+        """Build the indexes that changes will probe: the first one would take as long as the load. It plans its stages
+        itself, when it is known what drives them."""
+        for aggregate in self._aggregates:
+            aggregate.prepare_changes()
+        if self.plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES):
+            for stage in self.plan.strategy.stages:
+                self._phase(stage)
+            self._phases.release()
+        for name in self.read_or_written:
+            self._tables[name].look_ahead()
 
     def _load_by_walks(self, work: ViewWork) -> bool:
         """Load a large closure into an empty table by walks; whether it was done."""
@@ -344,13 +374,19 @@ class LocalComponent:
         for aggregate in self._aggregates:
             yield from aggregate.texts()
 
-    def describe(self) -> str:
+    def describe(self, drivers: Mapping[str, tuple[int, int]], work: ViewWork | None) -> str:
+        """The plans of all stages. `drivers`: how many rows the last change inserted and deleted; `work`: what it took
+        here."""
         if self._aggregates:
             return "groups touched by the change are brought up to date from running totals"
-        lines = []
+        lines, plans = [], []
         for stage in self.plan.strategy.stages:
             lines.append(f"{stage}:")
-            lines += [f"  {line}" for plan in self.plans(stage) for line in str(plan).split("\n")]
+            made = self.plans(stage)
+            lines += [f"  {line}" for plan in made for line in plan.described().split("\n")]
+            plans += made
+        if work is not None and not self.was_loaded:
+            lines.append(_compared(plans, drivers, work))
         if self.plan.strategy.weighs_recomputation:
             now = self._situation()
             lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
@@ -360,3 +396,21 @@ class LocalComponent:
         self._phases.release()
         if self._production is not None:
             self._production.release()
+
+
+def _compared(plans: Iterable[RulePlan], drivers: Mapping[str, tuple[int, int]], work: ViewWork) -> str:
+    """The rows that the last change was expected to match and those it did. It may match fewer: a search for another
+    derivation ends at the first."""
+    own = {Change.DELETED: work.deleted, Change.REDERIVED: work.rederived, Change.INSERTED: work.inserted}
+    expected = 0.0
+    for plan in plans:
+        if plan.driver is None:
+            continue
+        change, inserted_deleted = plan.driver.change, drivers.get(plan.driver.match.relation, (0, 0))
+        is_own = plan.driver.of_head or not plan.seed
+        rows = own.get(change, 0) if is_own else inserted_deleted[change is Change.DELETED]
+        expected += rows * plan.cost
+    line = f"matches of the last change: expected ~{about(expected)}, found {work.matched:,}"
+    if work.matched > _FAR_OFF * max(expected, 1):
+        line += f" (off by {about(work.matched / max(expected, 1))}×: these rows match more than others)"
+    return line

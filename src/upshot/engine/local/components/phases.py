@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upshot.core.schema import Schema
 from upshot.engine.local.components.assemble import Assembler, Phase
@@ -49,9 +51,7 @@ class LocalStatistics:
 def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
     """Estimate the distinct values in some columns from a sample: all differ where no value repeats in it, else values
     seen once stand for others like them. [Charikar et al. 2000, the guaranteed-error estimator]"""
-    rows = table.all_rows()
-    step = max(1, len(rows) // _SAMPLE)
-    sample = rows[::step, list(columns)]
+    sample = _sample(table.all_rows())[:, list(columns)]
     _, times = (
         np.unique(sample, axis=0, return_counts=True) if len(columns) > 1 else np.unique(sample, return_counts=True)
     )
@@ -59,6 +59,14 @@ def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
     if once == len(sample):
         return table.size
     return min(table.size, round((len(times) - once) + once * math.sqrt(table.size / len(sample))))
+
+
+def _sample(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows at random places, each taken once, the same for the same table. Every n-th row would not do: where equal
+    values stand together, as a load writes them, it sees each of them once."""
+    if len(rows) <= _SAMPLE:
+        return rows
+    return rows[random.Random(len(rows)).sample(range(len(rows)), _SAMPLE)]
 
 
 class Phases:

@@ -60,9 +60,10 @@ class Runner:
         self.workers = WORKERS
         self.worth_sharing = 1 << 15
         """The fewest driving rows for which a plan is shared between workers."""
-        self.worth_walking = 1 << 62
-        """The fewest rows in the relations below a closure for which it is computed by walks: for none yet. Walks leave
-        rows in another order, and changes that stop at the first match then read more (docs/decisions/0007)."""
+        self.worth_walking = 1 << 10
+        """The fewest rows in the relations below a closure for which it is computed by walks (docs/decisions/0007)."""
+        self.worth_preparing = 1 << 10
+        """The fewest rows for which a load builds the indexes that changes will probe."""
 
     @property
     def max_rounds(self) -> int:

@@ -17,7 +17,7 @@ from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.phases import Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import P_CODE, P_PROBED, P_SEED, PLAN_WORDS
+from upshot.engine.local.kernel.layout import P_CODE, P_PROBED, P_SEED, PLAN_WORDS, T_NRED, TABLE_WORDS
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
@@ -55,13 +55,17 @@ class Together:
         self._phases = Phases(storage, codec)
         self._views = [view for member in members for view in member.views]
         self._numbered = {table.number: table for _, table in self._views}
+        self._storage = storage
+        self._lengths = np.array([table.number * TABLE_WORDS + T_NRED for _, table in self._views], np.int64)
+        """Where the number of touched rows of each view stands."""
+        self._owners = np.repeat(np.arange(len(members)), [len(member.views) for member in members])
         self._reads = tuple(dict.fromkeys(name for member in members for name in member.read_or_written))
         self._sizes: list[int] = []
         self._laid: _Laid | None = None
 
-    def propagate(self, due: Sequence[LocalComponent]) -> list[ViewWork]:
-        """Bring these members from the old state to the new one; what each took. The time is shared out by rows that
-        were looked up or derived."""
+    def propagate(self, due: Sequence[LocalComponent]) -> tuple[list[ViewWork], ViewWork, list[LocalComponent]]:
+        """Bring these members from the old state to the new one; what each took, what all took, and those of which
+        rows were touched. The time is shared out by rows that were looked up or derived."""
         laid, total = self._lay_out(), ViewWork()
         numbers = [self._number[component.names] for component in due]
         chosen = np.zeros(len(self._members), np.int64)
@@ -72,13 +76,26 @@ class Together:
         marks = np.concatenate([laid.words[:, P_PROBED:], np.array(end, np.int64)])
         counted = np.diff(marks[laid.starts], axis=0)[numbers].tolist()
         each = total.seconds / (total.probed + total.derived + len(due))
-        works = []
-        for component, (probed, matched, derived, changed) in zip(due, counted, strict=True):
+        is_touched, works, touched = self._touched(), [], []
+        for number, component, (probed, matched, derived, changed) in zip(numbers, due, counted, strict=True):
             work = ViewWork(probed, matched, derived, derived - changed, rounds=total.rounds)
             work.seconds = each * (probed + derived + 1)
-            component.settle(work)
             works.append(work)
-        return works
+            component.was_loaded = False
+            if is_touched[number]:
+                component.settle(work)
+                total.inserted += work.inserted
+                total.deleted += work.deleted
+                touched.append(component)
+        total.rounds *= len(due)
+        return works, total, touched
+
+    def _touched(self) -> list[bool]:
+        """For each member whether a row of it was touched."""
+        words = np.frombuffer(self._storage.words, np.int64)
+        found = np.zeros(len(self._members), np.bool_)
+        np.logical_or.at(found, self._owners, words[self._lengths] != 0)
+        return found.tolist()
 
     def _lay_out(self) -> _Laid:
         phase = self._phases.phase("count", self._plans, self._tables, self._schemas, self._reads)

@@ -34,7 +34,8 @@ class Visits:
     """The seconds of each component of live queries."""
 
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
-        """Bring those components of the lowest level to the new state that are waiting; they are taken off the heap."""
+        """Bring those components of the lowest level to the new state that are waiting, and take them off the heap; the
+        answer is those of which rows may have changed."""
         level, begun, counted = waiting[0][0], len(self.visited), []
         while waiting and waiting[0][0] == level:
             component = self.installed.components[heapq.heappop(waiting)[1]]
@@ -48,16 +49,21 @@ class Visits:
             for component in counted:
                 self.one(component)
             return self.visited[begun:]
-        group_of, groups = self.together_at(level), dict[Together, list[LocalComponent]]()
+        reached, group_of, groups = (
+            self.visited[begun:],
+            self.together_at(level),
+            dict[Together, list[LocalComponent]](),
+        )
         for component in counted:
             groups.setdefault(group_of[component.names], []).append(component)
         for group, due in groups.items():
             if len(due) >= FEWEST:
-                self._together(group, due)
+                reached += self._together(group, due)
             else:
                 for component in due:
                     self.one(component)
-        return self.visited[begun:]
+                reached += due
+        return reached
 
     def one(self, component: LocalComponent) -> None:
         """Bring one component to the new state."""
@@ -94,16 +100,21 @@ class Visits:
         finally:
             self._taken[views] = time.monotonic() - began
 
-    def _together(self, group: Together, components: list[LocalComponent]) -> None:
+    def _together(self, group: Together, components: list[LocalComponent]) -> list[LocalComponent]:
         self._begin(components)
         with self.bounded(f"{components[0].names} and others"):
             try:
-                works = group.propagate(components)
+                works, total, touched = group.propagate(components)
             except Error as error:
                 error.views = frozenset(view for component in components for view in component.plan.views)
                 raise
+        self.staged.difference_update(view for component in components for view in component.plan.views)
+        self.staged.update(view for component in touched for view in component.plan.views)
+        self.work.components += len(components)
+        self.work.add(total)
         for component, done in zip(components, works, strict=True):
-            self._end(component, done)
+            self.work.views[component.names] = done
+        return touched
 
     @contextmanager
     def on_demand(self, views: Collection[str]) -> Iterator[None]:

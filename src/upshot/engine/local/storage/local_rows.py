@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 Codes = NDArray[np.int64]
+
+_FEW = 256
+"""Rows that are remembered before those that nobody holds are forgotten; later, as many again as are held."""
 
 
 class CodedRows:
@@ -117,29 +120,43 @@ class RowsFactory:
         self.location: str | None = None
         """The location for files of DataFrames, if not that of their session."""
         self._lock = Lock()
-        self.alive: WeakSet[CodedRows] = WeakSet()
-        self._unfetched: WeakSet[CodedRows] = WeakSet()
+        self._made: list[ref[CodedRows]] = []
+        self._most = _FEW
+        self._unfetched: list[ref[CodedRows]] = []
+
+    @property
+    def alive(self) -> Iterator[CodedRows]:
+        """The sources that somebody still holds."""
+        made = self._made
+        return (source for each in made if (source := each()) is not None)
 
     def rows(self, schema: Schema, codes: Codes) -> Rows:
-        source = self._source(schema, len(codes), lambda: codes)
+        source, _ = self._source(schema, len(codes), lambda: codes)
         source.fetched()
         return Rows(schema, source)
 
     def lazy_rows(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> Rows:
-        source = self._source(schema, count, fetch)
-        with self._lock:
-            self._unfetched.add(source)
+        if not count:
+            return Rows.of(schema, [])
+        source, reference = self._source(schema, count, fetch)
+        self._unfetched.append(reference)
         return Rows(schema, source)
 
-    def _source(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> CodedRows:
+    def _source(self, schema: Schema, count: int, fetch: Callable[[], Codes]) -> tuple[CodedRows, ref[CodedRows]]:
         source = CodedRows(self._codec, schema, count, fetch, self._lock, self.location)
+        reference = ref(source)
         with self._lock:
-            self.alive.add(source)
-        return source
+            self._made.append(reference)
+            if len(self._made) > self._most:
+                self._made = [each for each in self._made if each() is not None]
+                self._most = max(_FEW, 2 * len(self._made))
+        return source, reference
 
     def fetch_all(self) -> None:
         """Copy out what is still in the engine's memory only, which is about to change."""
         with self._lock:
-            for source in self._unfetched:
-                source.fetched()
-            self._unfetched = WeakSet()
+            for each in self._unfetched:
+                source = each()
+                if source is not None:
+                    source.fetched()
+            self._unfetched = []

@@ -21,6 +21,9 @@ _FIRST = 16
 _FULL = 0.7
 """The share of slots in use at which a set is rehashed into a larger one."""
 
+_SLACK = 32
+"""A set made for many rows has room for one in so many more: the next few must not rehash it."""
+
 _LARGE = 1 << 23
 """From this many slots on a set grows by less than double, to stay within its bytes a row."""
 
@@ -149,14 +152,24 @@ class Table:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
-        # Every row counts against the room for keys, and most bring none: little room is used up every few rows.
+        self._make_room_for_keys()
+        if self._order is not None:
+            self._order.learn()
+        self._set_room()
+
+    def look_ahead(self) -> None:
+        """Grow slots and indexes that the next few rows would fill up."""
+        if self.size + self.size // _SLACK >= int(self.word(L.T_NSLOTS) * _FULL):
+            self._grow_slots(self._larger())
+        self._make_room_for_keys()
+        self._set_room()
+
+    def _make_room_for_keys(self) -> None:
+        """Every row counts against the room for keys, and most bring none: little room is used up every few rows."""
         ahead = min(self.word(L.T_USED) // 4 + 1, _FAR_AHEAD)
         for index in self.indexes.values():
             while index.room < ahead:
                 index.grow_slots()
-        if self._order is not None:
-            self._order.learn()
-        self._set_room()
 
     def _larger(self) -> int:
         """The number of slots to grow to: so many more that the next growth is far away."""
@@ -181,7 +194,7 @@ class Table:
             self._reserve_rows(max(needed, self.capacity * 3 // 2, _FIRST))
         rows = words[first + L.T_LIVE] + extra
         if rows > int(words[first + L.T_NSLOTS] * _FULL):
-            self._grow_slots(max(int(rows / _FULL) + 1, self._larger()))
+            self._grow_slots(max(int((rows + rows // _SLACK) / _FULL) + 1, self._larger()))
         if words[first + L.T_NINS] + extra > words[first + L.T_CAPINS]:
             self.reserve_list(L.T_INS, words[first + L.T_NINS] + extra)
         self._set_room()
@@ -201,6 +214,8 @@ class Table:
     def reserve_list(self, field: int, capacity: int) -> None:
         """Room for `capacity` row numbers in a list (or the free list)."""
         buffer = self._free if field == L.T_FREE else self._lists[field]
+        if buffer.size >= 4 * capacity and self.word(field):
+            return
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
         if field != L.T_FREE:
