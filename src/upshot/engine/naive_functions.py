@@ -257,7 +257,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ratio": _ratio,
     "round_to": lambda value, places, _, type: _places(value, places, type.scale, _nearest),
     "truncate_to": lambda value, places, _, type: _places(value, places, type.scale, _cut),
-    "round": _kept(_nearest),
+    "round": lambda value, type: _kept(round if isinstance(value, float) else _nearest)(value, type),
     "floor": _kept(math.floor),
     "ceil": _kept(math.ceil),
     "sqrt": _root,
