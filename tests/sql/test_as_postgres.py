@@ -55,6 +55,14 @@ def test_a_tie_of_floats_is_rounded_to_the_even_neighbor_and_one_of_decimals_awa
     agree(f"SELECT id, {value} AS y FROM t WHERE id <> 6", db, postgres)
 
 
+SCALED = ["1.0 * n", "n * 1.00 * 2.0", "d * 1.50", "d + 1.000", "n - 0.10", "2. * n", "-1.0 * d", "n + d", "d * d", "d - n"]
+
+
+@pytest.mark.parametrize("value", SCALED)
+def test_a_literal_gives_its_decimal_places_to_the_result(value: str, db: upshot.Database, postgres: Postgres) -> None:
+    agree(f"SELECT id, ({value})::text AS y FROM t", db, postgres)
+
+
 def agree(query: str, db: upshot.Database, postgres: Postgres) -> None:
     """A view and `db.sql` give the rows of PostgreSQL; values are compared as they are, and texts letter by letter."""
     db.define(f"CREATE VIEW v AS {query}")

@@ -227,7 +227,8 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
         constant: Term = Constant((-float(spelling) if negative else float(spelling)) or 0.0, FLOAT)
         return Value((Case((), constant),), FLOAT)
     whole, _, fraction = spelling.partition(".")
-    found = _tagged(statement, "decimal", f"{'-' * negative}{whole or '0'}.{fraction or '0'}", node)
+    digits = f"{whole or '0'}.{fraction}" if fraction else whole
+    found = _tagged(statement, "decimal", f"{'-' * negative}{digits}", node)
     # What is computed from it may have more digits.
     return Value((Case((), found),), found.type.widest() if found.type is not None else None)
 
