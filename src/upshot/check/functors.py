@@ -33,6 +33,8 @@ def functors(declarations: Iterable[FunctorDeclaration], types: TypeNames, findi
         nullable = [each for each in (*resolved, result) if each is not None and each.nullable]
         if not kinds or nullable or _WITHOUT & {*kinds, result.kind} or (declaration.fold and len(kinds) > 1):
             _refuse(declaration, {*kinds, result.kind} if kinds else set(), bool(nullable), findings)
+            # Without types: what calls it has no mistake of its own.
+            found.setdefault(f"{MARK}{declaration.name}", f"{MARK}{declaration.name}")
         elif f"{MARK}{declaration.name}" in found:
             findings.error(
                 "duplicate-declaration", f"function `{declaration.name}` is declared twice", declaration.span,
@@ -102,6 +104,8 @@ def _rebuilt(node: Any, children: dict[Any, Any], made: dict[int, Any], known: F
                     node.function, known, f"declare it: `.functor {node.function[1:]}(x: number): number pure`"
                 ),
             )  # fmt: skip
+        elif known[node.function] == node.function:
+            pass  # its declaration is refused
         elif is_fold(known[node.function]) is not isinstance(node, Aggregate):
             is_call, name = isinstance(node, Call), node.function
             findings.error(
