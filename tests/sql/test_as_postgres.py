@@ -52,15 +52,43 @@ def test_a_tie_of_floats_is_rounded_to_the_even_neighbor_and_one_of_decimals_awa
     value: str, db: upshot.Database, postgres: Postgres
 ) -> None:
     # Beyond 64 bits a float is no integer, neither here nor there.
-    agree(f"SELECT id, {value} AS y FROM t WHERE id <> 6", db, postgres)
+    agree(f"SELECT id, {value} AS y FROM t WHERE id <> 6", db, postgres)  # noqa: S608
 
 
-SCALED = ["1.0 * n", "n * 1.00 * 2.0", "d * 1.50", "d + 1.000", "n - 0.10", "2. * n", "-1.0 * d", "n + d", "d * d", "d - n"]
+SCALED = [
+    "1.0 * n",
+    "n * 1.00 * 2.0",
+    "d * 1.50",
+    "d + 1.000",
+    "n - 0.10",
+    "2. * n",
+    "-1.0 * d",
+    "n + d",
+    "d * d",
+    "d - n",
+]
 
 
 @pytest.mark.parametrize("value", SCALED)
 def test_a_literal_gives_its_decimal_places_to_the_result(value: str, db: upshot.Database, postgres: Postgres) -> None:
-    agree(f"SELECT id, ({value})::text AS y FROM t", db, postgres)
+    agree(f"SELECT id, ({value})::text AS y FROM t", db, postgres)  # noqa: S608
+
+
+WALKS = [
+    "WITH RECURSIVE w(x, y) AS (SELECT a, b FROM e WHERE a = 1 UNION ALL SELECT e.a, e.b FROM w JOIN e ON e.a = w.y) "
+    "CYCLE x, y SET again USING path SELECT x, y, again FROM w",
+    "WITH RECURSIVE w(x, y) AS (SELECT a, b FROM e WHERE a = 3 UNION SELECT e.a, e.b FROM w JOIN e ON e.a = w.y) "
+    "SEARCH DEPTH FIRST BY x, y SET place SELECT x, y, row_number() OVER (ORDER BY place) AS n FROM w",
+]
+
+
+@pytest.mark.parametrize("query", WALKS)
+def test_cycle_and_search_go_by_several_columns(query: str, db: upshot.Database, postgres: Postgres) -> None:
+    rows = "VALUES (1, 2), (2, 1), (2, 2), (3, 4), (3, 5), (4, 5), (4, 6)"
+    with_edges = query.replace("FROM e WHERE", f"FROM ({rows}) AS e(a, b) WHERE").replace(
+        "JOIN e ON", f"JOIN ({rows}) AS e(a, b) ON"
+    )
+    agree(with_edges, db, postgres)
 
 
 def agree(query: str, db: upshot.Database, postgres: Postgres) -> None:

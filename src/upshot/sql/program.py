@@ -111,7 +111,7 @@ class _Making:
         self._refuse_twice(statement, name)
         for each in _properties(tree):
             if not isinstance(each, exp.MaterializedProperty):
-                statement.unsupported(f"`{each.sql()}` of a view", each, help="remove it")
+                statement.unsupported(f"`{statement.spelled(each)}` of a view", each, help="remove it")
         query = tree.args.get("expression")
         if not isinstance(query, exp.Expression):
             statement.refuse("sql-syntax", "the view has no query", tree, help="write CREATE VIEW name AS SELECT …")

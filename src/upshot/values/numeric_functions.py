@@ -134,7 +134,7 @@ NUMERIC_FUNCTIONS = (
     _to_places("truncate_to", ROUND_DOWN, "truncated to `places` decimals; `like` has at least as many"),
     BuiltinFunction(
         "round", uniform(_FRACTION, 1),
-        {Kind.FLOAT: FunctionMeaning(_nearest_whole), Kind.DECIMAL: FunctionMeaning(_rounded(ROUND_HALF_UP), fails=True)},
+        {Kind.FLOAT: FunctionMeaning(_nearest_whole), **_of_all(_rounded(ROUND_HALF_UP), (Kind.DECIMAL,))},
         "round(a)", "the nearest whole number; a tie of floats to the even one, of decimals away from zero", scale=max,
     ),
     BuiltinFunction(

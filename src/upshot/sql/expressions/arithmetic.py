@@ -55,7 +55,9 @@ def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequ
     scales = [_scale(value) for value in values]
     if places(scales) > MOST_DIGITS:
         # Zeros at the end of a literal are what the result can do without.
-        scales = [scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)]
+        scales = [
+            scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)
+        ]
     scale = places(scales)
     if scale > MOST_DIGITS:
         block.statement.unsupported(

@@ -127,7 +127,7 @@ def _is(block: Block, node: exp.Is, value: bool) -> Formula:
         wanted = bool(tested.this)
         return block.holds(node.this, value=wanted if value else not wanted, certain=value)
     if not isinstance(tested, exp.Null):
-        block.statement.unsupported(f"`{node.sql()}`", node, help="IS takes NULL, TRUE or FALSE")
+        block.statement.unsupported(f"`{block.statement.spelled(node)}`", node, help="IS takes NULL, TRUE or FALSE")
     found = block.value(node.this)
     test = is_null if value else is_given
     return disjunction(conjunction((*case.when, test(case.term))) for case in found.cases)
@@ -179,7 +179,7 @@ def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
 
 def _like(block: Block, node: exp.Expression, value: bool, certain: bool) -> Formula:
     if isinstance(node, exp.Escape) and not isinstance(node.this, exp.Like | exp.ILike):
-        block.statement.unsupported(f"`{node.sql()}`", node, help="use LIKE")
+        block.statement.unsupported(f"`{block.statement.spelled(node)}`", node, help="use LIKE")
     text, pattern = like_test(block, node)
     parts: list[Formula] = []
     for case in text.cases:

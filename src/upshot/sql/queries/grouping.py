@@ -111,7 +111,9 @@ class _Grouping:
         inner, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         function = AGGREGATE_OF.get(type(inner))
         if function is None:
-            self._statement.unsupported(f"`{node.sql()}`", node, help=f"there are {', '.join(_spellings())}")
+            self._statement.unsupported(
+                f"`{self._statement.spelled(node)}`", node, help=f"there are {', '.join(_spellings())}"
+            )
         if isinstance(inner, exp.GroupConcat):
             return self._texts(node, inner, condition, signature)
         argument = inner.this
@@ -123,7 +125,7 @@ class _Grouping:
                 )
             argument = argument.expressions[0]
         if inner.expressions or inner.args.get("order"):
-            self._statement.unsupported(f"`{node.sql()}`", node, help="give the aggregate one value")
+            self._statement.unsupported(f"`{self._statement.spelled(node)}`", node, help="give the aggregate one value")
         counts_rows = argument is None or isinstance(argument, exp.Star)
         if condition is not None:
             chosen = exp.Literal.number(1) if counts_rows else argument.copy()
@@ -151,7 +153,9 @@ class _Grouping:
             argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
         text = block.value(argument)
         if text.kind not in (None, Kind.SYMBOL):
-            self._statement.refuse("type-mismatch", f"`{node.sql()}` needs text", node, help="use CAST(… AS TEXT)")
+            self._statement.refuse(
+                "type-mismatch", f"`{self._statement.spelled(node)}` needs text", node, help="use CAST(… AS TEXT)"
+            )
         separator = block.value(inner.args.get("separator") or exp.Null())
         if separator.constant is None or separator.kind not in (None, Kind.SYMBOL):
             self._statement.unsupported("a computed separator", node, help="write the separator as text")
@@ -173,7 +177,9 @@ class _Grouping:
             return
         if value.kind is not None and not AGGREGATES[function].accepts(value.kind):
             self._statement.refuse(
-                "type-mismatch", f"`{node.sql()}` needs numbers, not `{value.type.required()}`", node,
+                "type-mismatch",
+                f"`{self._statement.spelled(node)}` needs numbers, not `{value.type.required()}`",
+                node,
                 help="use count, min or max",
             )  # fmt: skip
 

@@ -138,12 +138,16 @@ class QueryReader:
         columns = list(alias.args.get("columns") or []) if alias is not None else []
         for key in ("sample", "laterals", "pivots", "version", "when", "only", "partition", "ordinality"):
             if node.args.get(key):
-                translation.statement.unsupported(f"`{node.sql()}` in FROM", node, help="name a table, view or query")
+                translation.statement.unsupported(
+                    f"`{translation.statement.spelled(node)}` in FROM", node, help="name a table, view or query"
+                )
         if isinstance(node, exp.Table):
             return self._named(translation, node, name, columns, bag)
         if not isinstance(node, exp.Subquery | exp.Values):
             translation.statement.unsupported(
-                f"`{node.sql()}` in FROM", node, help="FROM takes tables, views and queries in parentheses"
+                f"`{translation.statement.spelled(node)}` in FROM",
+                node,
+                help="FROM takes tables, views and queries in parentheses",
             )
         query = node if isinstance(node, exp.Values) else node.this
         found = self.stored(translation, query, around, "query", bag=bag)
@@ -282,6 +286,12 @@ class QueryReader:
         if clause is not None:
             recursive = bool(clause.args.get("recursive"))
             search = clause.args.get("search")
+            if clause.args.get("cycle") is not None:
+                translation.statement.unsupported(
+                    "SEARCH together with CYCLE",
+                    clause.args["cycle"],
+                    help="use one of them, and the other in a view of its own",
+                )
             for each in clause.expressions:
                 alias, query_of = each.args["alias"], each.this
                 name = new_name(translation.statement, alias.this)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from sqlglot import exp
 
 from upshot.sql.expressions.expressions import SORT_KEY
 from upshot.sql.names import matches, new_name
 from upshot.sql.queries.row_sets import RowSet
+from upshot.sql.reading import JOINED
 from upshot.sql.trees import column_name, inner_query, unwrapped
 from upshot.sql.trouble import Statement
 
@@ -117,9 +119,11 @@ def with_path(
     """The query of WITH with the columns that CYCLE or SEARCH adds, and their names."""
     sides = _sides(statement, common, clause)
     table = next(each for each in sides.step.find_all(exp.Table) if each.name.lower() == sides.name.lower())
-    own = new_name(statement, clause.this)
-    if own not in sides.names:
-        statement.refuse("unknown-column", f"unknown column `{own}`", clause, help=f"use {', '.join(sides.names)}")
+    for own in _columns(clause):
+        if new_name(statement, own) not in sides.names:
+            statement.refuse(
+                "unknown-column", f"unknown column `{own.name}`", clause, help=f"use {', '.join(sides.names)}"
+            )
     if str(clause.args.get("kind")) == "CYCLE":
         return _with_cycle(statement, clause, sides, table.alias_or_name)
     return _with_order(statement, clause, sides, table.alias_or_name)
@@ -152,7 +156,7 @@ def _with_cycle(
     """A row on whose path its value has occurred has the mark, and nothing follows it."""
     mark, path = (new_name(statement, clause.args[key]) for key in ("expression", "using"))
     yes, no = clause.args.get("to") or exp.true(), clause.args.get("default") or exp.false()
-    key = _key(clause.this, "/")
+    key = _key(clause, "/")
     start = _around(sides.start, sides.names, [(no, mark), (_joined(_text("/"), key), path)])
     step = sides.step.copy()
     step.append("expressions", exp.column(path, table))
@@ -172,7 +176,7 @@ def _with_order(
 ) -> tuple[exp.Expression, list[str]]:
     """A text that sorts the rows as a search finds them: the path to a row, or its depth before its value."""
     order = new_name(statement, clause.args["expression"])
-    here, key = exp.column(order), _key(clause.this, "")
+    here, key = exp.column(order), _key(clause, "")
     before: exp.Expression = here
     first: exp.Expression = key
     if str(clause.args.get("kind")) == "BREADTH":
@@ -190,14 +194,22 @@ def _with_order(
     return exp.Union(this=start, expression=further, distinct=sides.distinct), [order]
 
 
-def _key(column: exp.Identifier, end: str) -> exp.Expression:
-    """The sort key of a column; that of NULL is behind all others."""
-    key = exp.Anonymous(this=SORT_KEY, expressions=[exp.Column(this=column.copy())])
-    return (
-        _joined(exp.Coalesce(this=key, expressions=[_text("~")]), _text(end))
-        if end
-        else exp.Coalesce(this=key, expressions=[_text("~")])
-    )
+def _columns(clause: exp.RecursiveWithSearch) -> list[exp.Identifier]:
+    """The columns by which it searches, or finds a row again."""
+    column = clause.this
+    names = column.name.split(JOINED)
+    return [exp.to_identifier(name, quoted=True) for name in names] if len(names) > 1 else [column]
+
+
+def _key(clause: exp.RecursiveWithSearch, end: str) -> exp.Expression:
+    """The sort keys of the columns, joined; that of NULL is behind all others."""
+    found: list[exp.Expression] = [
+        exp.Coalesce(
+            this=exp.Anonymous(this=SORT_KEY, expressions=[exp.Column(this=column.copy())]), expressions=[_text("~")]
+        )
+        for column in _columns(clause)
+    ]
+    return reduce(_joined, [*found, *([_text(end)] if end else [])])
 
 
 def _text(value: str) -> exp.Expression:

@@ -227,7 +227,7 @@ def _called(
         return f"nth_value:{_number(translation, function.args.get('offset'), node)}", frame, function.this
     name = AGGREGATE_OF.get(kind)
     if name not in _FOLDS or function.expressions:
-        statement.unsupported(f"`{node.sql()}`", node, help=_HELP)
+        statement.unsupported(f"`{statement.spelled(node)}`", node, help=_HELP)
     argument = function.this
     if isinstance(argument, exp.Distinct):
         statement.unsupported("DISTINCT in a window function", node, help="count distinct values with GROUP BY")
@@ -345,7 +345,9 @@ def _argument(block: Block, window: _Window) -> Value:
         block.statement.unsupported("a window function of NULL", window.node, help="use CAST(NULL AS …)")
     if window.function in ("sum", "mean") and value.kind not in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL):
         block.statement.refuse(
-            "type-mismatch", f"`{window.node.sql()}` needs numbers, not `{value.type.required()}`", window.node,
+            "type-mismatch",
+            f"`{block.statement.spelled(window.node)}` needs numbers, not `{value.type.required()}`",
+            window.node,
             help="use count, min or max",
         )  # fmt: skip
     return value
