@@ -149,13 +149,13 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
             "wrong-arity", f"`{node.name}` takes {len(wanted)} arguments, not {len(node.expressions)}", node,
             help=f"it is declared as `{functors[name]}`",
         )  # fmt: skip
-    values = [_argument(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
+    values = [argument_of(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
     # A rule of a view leaves the types to the checker, which knows when the function gets other code.
     called = name if block.translation.now is None else functors[name]
     return combined(values, lambda terms: Call(called, tuple(terms)), result)
 
 
-def _argument(block: Block, node: exp.Expression, wanted: Type) -> Value:
+def argument_of(block: Block, node: exp.Expression, wanted: Type) -> Value:
     """An argument of a function of the user, as a value of the declared type; numbers become floats where that is."""
     value = block.value(node)
     if value.type is None or value.kind is wanted.kind:

@@ -24,7 +24,7 @@ from upshot.sql.queries.row_sets import Stored, as_view
 from upshot.sql.queries.sources import Scope, Source
 from upshot.sql.queries.stages import staged_columns
 from upshot.sql.translation import Branch, Translation
-from upshot.sql.trees import AGGREGATE_OF, AGGREGATES, unwrapped
+from upshot.sql.trees import AGGREGATE_OF, is_aggregate, unwrapped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Variable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _outer(
     if isinstance(node, exp.Window):
         windows.append(_read(translation, node, columns, named))
         return exp.column(f"window_{len(windows)}", quoted=True)
-    if isinstance(node, (exp.Column, *AGGREGATES, exp.Filter, exp.Subquery, exp.Exists)):
+    if isinstance(node, exp.Column | exp.Subquery | exp.Exists) or is_aggregate(node):
         return columns.add(node)
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expression) and not isinstance(value, exp.Identifier | exp.DataType):
