@@ -74,6 +74,48 @@ def test_a_literal_gives_its_decimal_places_to_the_result(value: str, db: upshot
     agree(f"SELECT id, ({value})::text AS y FROM t", db, postgres)  # noqa: S608
 
 
+COMMON = [
+    "d % 2",
+    "d % 0.7",
+    "n % 2.5",
+    "-d % n::numeric(4, 1)",
+    "(d % 2)::text",
+    "n::numeric",
+    "(n::numeric)::text",
+    "d::numeric",
+    "'1.50'::numeric + d",
+    "f::text",
+    "(f * 1000000)::text",
+    "(f / 100000)::text",
+    "(f / 3)::text",
+    "(f * 1e14)::text",
+    "'x' || f",
+    "concat_ws(', ', n, d, 'end')",
+    "concat_ws('', n, 'a')",
+    "concat_ws(NULL, 'a')",
+    "concat_ws('-', NULL, n, NULL)",
+    "n BETWEEN SYMMETRIC 5 AND 1",
+    "n NOT BETWEEN SYMMETRIC 1 AND 5",
+    "n IN (VALUES (1), (3))",
+    "n NOT IN (VALUES (1), (NULL))",
+    "TIMESTAMP '2024-01-01 10:00:00' > '2024-01-01'",
+    "TIMESTAMP '2024-01-01 10:00:00' < '2024-01-02'",
+    "TIMESTAMP '2024-01-01' + n * INTERVAL '1 day' > '2024-01-03'",
+]
+
+
+@pytest.mark.parametrize("value", COMMON)
+def test_what_people_write_has_the_value_that_postgresql_gives(
+    value: str, db: upshot.Database, postgres: Postgres
+) -> None:
+    agree(f"SELECT id, {value} AS y FROM t WHERE n <> 0 OR n IS NULL", db, postgres)  # noqa: S608
+
+
+def test_table_is_a_query_of_all_columns(db: upshot.Database) -> None:
+    assert set(db.sql("TABLE t")) == set(db.rows("t"))
+    assert [row[0] for row in db.sql("TABLE t ORDER BY id LIMIT 1")] == [1]
+
+
 WALKS = [
     "WITH RECURSIVE w(x, y) AS (SELECT a, b FROM e WHERE a = 1 UNION ALL SELECT e.a, e.b FROM w JOIN e ON e.a = w.y) "
     "CYCLE x, y SET again USING path SELECT x, y, again FROM w",

@@ -192,6 +192,18 @@ def test_recursion_through_negation_is_refused() -> None:
                 "WHERE a NOT IN (SELECT x FROM w)) SELECT * FROM w"
             )
         assert error.value.code == "unstratified"
+        first = error.value.diagnostics[0]
+        assert first.span is not None
+        assert first.span.text == "a NOT IN (SELECT x FROM w)"
+
+
+@pytest.mark.parametrize("word", ["min", "max"])
+def test_a_best_value_of_one_step_of_a_recursion_is_refused_with_the_form_that_is_accepted(word: str) -> None:
+    step = f"SELECT w.x, {word}(r.b) FROM w JOIN r ON r.a = w.y GROUP BY w.x"  # noqa: S608
+    query = f"WITH RECURSIVE w(x, y) AS (SELECT a, b FROM r UNION {step}) SELECT * FROM w"  # noqa: S608
+    assert mistakes(f"CREATE VIEW v AS {query}") == [f"unstratified {word}(r.b)"]
+    with pytest.raises(upshot.ProgramError, match="group the whole union"):
+        sql_program(f"{TABLES}CREATE VIEW v AS {query}")
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,10 @@ class Inlining:
                 same.append((actual, formal))
         for name in variables(And((body, Atom("", head.args)))):
             if name not in given:
-                given[name] = Variable(fresh_name(f"_{name}", self.taken))
-                self.taken.add(given[name].name)
-                self.local.add(given[name].name)
+                fresh = fresh_name(f"_{name}", self.taken)
+                given[name] = Variable(fresh)
+                self.taken.add(fresh)
+                self.local.add(fresh)
 
         def named(node: Any) -> Any:
             found = given.get(node.name, node) if isinstance(node, Variable) else node

@@ -184,6 +184,9 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
     check_tokens(source, tokens)
     if words[:2] == ["CREATE", "ASSERTION"]:
         return _assertion(source, text, tokens, dialect, span)
+    if words[0] == "TABLE" and len(tokens) > 1:
+        every = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+        tokens = [*(_like(tokens[0], type, text) for type, text in every), *tokens[1:]]
     is_query = tokens[0].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
     if not is_query and not _is_create(words):
         raise Refused(

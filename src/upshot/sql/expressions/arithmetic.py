@@ -50,7 +50,7 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
 
 
 def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequence[Value]) -> Value:
-    """The sum, difference or product of decimals: of a product, the decimal places of both; else the most of them."""
+    """Arithmetic of decimals: a product has the decimal places of both operands, all else the most of them."""
     places = sum if function == "*" else max
     scales = [_scale(value) for value in values]
     if places(scales) > MOST_DIGITS:
@@ -93,8 +93,11 @@ def _division(block: Block, node: exp.Expression) -> Value:
 
 
 def _modulo(block: Block, node: exp.Expression) -> Value:
+    values = [block.value(each) for each in (node.this, node.expression)]
+    refuse_kind(block, node, values, (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL))
+    if Kind.DECIMAL in {value.kind for value in values}:
+        return _of_decimals(block, node, "%", values)
     values, type_ = operands(block, (node.this, node.expression))
-    refuse_kind(block, node, values, (Kind.NUMBER, Kind.UNSIGNED))
     return NULL if type_ is None else combined(values, lambda terms: call("%", terms), Type(type_.kind))
 
 

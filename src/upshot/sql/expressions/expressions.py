@@ -12,8 +12,8 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.types import BOOLEAN, SYMBOL, Kind, Type
 from upshot.sql.expressions.arithmetic import ARITHMETIC, negated
 from upshot.sql.expressions.cases import CASES
-from upshot.sql.expressions.coercion import NUMERIC, cast, coerced, literal, operands
-from upshot.sql.expressions.column_types import column_type
+from upshot.sql.expressions.coercion import NUMERIC, cast, coerced, literal, operands, to_any_decimal
+from upshot.sql.expressions.column_types import column_type, is_any_decimal
 from upshot.sql.expressions.dates import DATES
 from upshot.sql.expressions.formulas import conjunction, conjuncts
 from upshot.sql.expressions.texts import TEXTS
@@ -78,6 +78,8 @@ def _value(block: Block, node: exp.Expression) -> Value:
         case exp.Subquery():
             return block.scalar(node)
         case exp.Cast() if not isinstance(node, exp.TryCast):
+            if is_any_decimal(statement, node.args["to"]):
+                return to_any_decimal(statement, value_of(block, node.this), node)
             wanted = column_type(statement, node.args["to"], node)
             return cast(statement, value_of(block, node.this), wanted, node)
     if isinstance(node, BOOLEANS):

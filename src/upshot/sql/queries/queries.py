@@ -21,7 +21,7 @@ from upshot.sql.queries.grouping import grouped, is_grouped
 from upshot.sql.queries.grouping_sets import as_counts, has_grouping_sets, one_query_each
 from upshot.sql.queries.limits import CLAUSES, limited
 from upshot.sql.queries.presence import presence
-from upshot.sql.queries.recursion import BestValues, best_values, with_path
+from upshot.sql.queries.recursion import BestValues, best_values, refuse_extremes_of_steps, with_path
 from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.queries.stages import staged_columns
@@ -297,6 +297,8 @@ class QueryReader:
                 name = new_name(translation.statement, alias.this)
                 visible = len(self.tables) + 1 if recursive else len(self.tables)
                 columns = tuple(alias.args.get("columns") or ())
+                if recursive:
+                    refuse_extremes_of_steps(translation.statement, each)
                 if search and each is clause.expressions[-1]:
                     query_of, added = with_path(translation.statement, each, search)
                     columns = (*columns, *(exp.to_identifier(each, quoted=True) for each in added)) if columns else ()

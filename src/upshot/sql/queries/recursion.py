@@ -16,7 +16,7 @@ from upshot.sql.expressions.expressions import SORT_KEY
 from upshot.sql.names import matches, new_name
 from upshot.sql.queries.row_sets import RowSet
 from upshot.sql.reading import JOINED
-from upshot.sql.trees import column_name, inner_query, unwrapped
+from upshot.sql.trees import aggregates_in, column_name, inner_query, unwrapped
 from upshot.sql.trouble import Statement
 
 _DEPTH_DIGITS = 10
@@ -97,6 +97,22 @@ def _own_columns(query: exp.Select) -> Iterator[exp.Column]:
 def _numbered(key: exp.Expression, columns: Sequence[exp.Identifier]) -> str:
     is_place = isinstance(key, exp.Literal) and key.name.isdigit() and 0 < int(key.name) <= len(columns)
     return columns[int(key.name) - 1].name.lower() if is_place else ""
+
+
+def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
+    """Refuse `min` and `max` over the rows of one step of a recursion: they have a value over all of its rows only."""
+    name = common.args["alias"].this.name.lower()
+    for select in common.this.find_all(exp.Select):
+        sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
+        tables = [each.this for each in sources if each is not None and isinstance(each.this, exp.Table)]
+        best = next((each for each in aggregates_in(select) if isinstance(each, exp.Min | exp.Max)), None)
+        if best is not None and any(table.name.lower() == name for table in tables):
+            word = best.key
+            statement.refuse(
+                "unstratified", f"`{name}` depends on itself through `{word}` of one of its steps", best,
+                label="must range over all rows",
+                help=f"group the whole union: {word}(v) over `FROM (… UNION ALL …) AS q GROUP BY k`; see the SQL reference",
+            )  # fmt: skip
 
 
 # ---- CYCLE and SEARCH ---------------------------------------------------------------------------
