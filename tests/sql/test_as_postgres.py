@@ -74,6 +74,23 @@ def test_a_literal_gives_its_decimal_places_to_the_result(value: str, db: upshot
     agree(f"SELECT id, ({value})::text AS y FROM t", db, postgres)  # noqa: S608
 
 
+QUOTIENTS = [
+    "SELECT id, round(d / 3, 10) AS y FROM t",
+    "SELECT id, round(100.0 * d / n, 8) AS y FROM t WHERE n <> 0",
+    "SELECT id, d / 4 > 0.26 AS y FROM t",
+    "SELECT id FROM t WHERE d / 5 = 0.5 OR d / 2 = 0.05",
+    "SELECT round(avg(d), 12) AS y, round(avg(d * d), 10) AS z FROM t",
+    "SELECT n % 2 AS k, avg(d) > 0.5 AS y FROM t GROUP BY n % 2",
+]
+
+
+@pytest.mark.parametrize("query", QUOTIENTS)
+def test_a_rounded_or_compared_quotient_or_mean_of_decimals_is_that_of_postgresql(
+    query: str, db: upshot.Database, postgres: Postgres
+) -> None:
+    agree(query, db, postgres)
+
+
 COMMON = [
     "d % 2",
     "d % 0.7",

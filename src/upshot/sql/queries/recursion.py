@@ -111,7 +111,7 @@ def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
             statement.refuse(
                 "unstratified", f"`{name}` depends on itself through `{word}` of one of its steps", best,
                 label="must range over all rows",
-                help=f"group the whole union: {word}(v) over `FROM (… UNION ALL …) AS q GROUP BY k`; see the SQL reference",
+                help=f"group the whole union: {word}(v) over `FROM (… UNION ALL …) AS q GROUP BY k`",
             )  # fmt: skip
 
 
