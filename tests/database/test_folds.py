@@ -266,3 +266,64 @@ def test_a_start_that_is_changed_in_place_is_not_shared_between_groups() -> None
     for _ in range(2):
         assert db.query("T = @total V : { entry(_, V) }").sorted() == [(18,)]
     db.verify()
+
+
+IN_SQL = """
+CREATE TABLE a (g BIGINT, i BIGINT NOT NULL, x BIGINT);
+.functor xr(x: number): number fold
+.functor total(x: float): float fold
+"""
+
+
+def _exclusive_or() -> upshot.Fold:
+    return upshot.Fold(0, lambda state, value: state ^ value, lambda state, value: state ^ value)
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT g, xr(x) AS y FROM a GROUP BY g", {(1, 6), (2, 7), (None, None)}),
+        ("SELECT g, XR(x + 1) AS y, count(*) AS n FROM a GROUP BY g", {(1, 7, 3), (2, 8, 1), (None, None, 1)}),
+        ("SELECT xr(x) AS y FROM a", {(1,)}),
+        ("SELECT xr(DISTINCT x) AS y FROM a", {(1,)}),
+        ("SELECT g, xr(x) FILTER (WHERE x > 5) AS y FROM a GROUP BY g", {(1, None), (2, 7), (None, None)}),
+        ("SELECT g FROM a GROUP BY g HAVING xr(x) = 6", {(1,)}),
+        ("SELECT xr(x) AS y FROM a WHERE i > 100", {(None,)}),
+        ("SELECT total(x) AS y FROM a", {(15.0,)}),
+        ("SELECT g, (SELECT xr(b.x) FROM a b WHERE b.g = a.g AND b.i > 1) AS y FROM a", {(1, 7), (2, 7), (None, None)}),
+    ],
+)
+def test_sql_folds_the_values_of_a_group_and_skips_null(query: str, rows: set[tuple[Any, ...]]) -> None:
+    given = [(1, 1, 1), (1, 2, 2), (1, 3, 5), (2, 4, 7), (None, 5, None)]
+    functions = {"xr": _exclusive_or(), "total": upshot.Fold(0.0, lambda state, value: state + value)}
+    with upshot.connect(functions=functions) as db:
+        db.define(IN_SQL)
+        db.define(f"CREATE VIEW v AS {query}")
+        empty = set(db.rows("v"))
+        with db.transaction() as tx:
+            tx.insert("a", given)
+        assert set(db.rows("v")) == set(db.sql(query)) == rows
+        assert set(tx.changes["v"].inserted) == rows - empty
+        db.verify()
+        with db.transaction() as tx:
+            tx.delete("a", given)
+        assert set(db.rows("v")) == empty
+
+
+@pytest.mark.parametrize(
+    ("query", "slug"),
+    [
+        ("SELECT xr(x, g) AS y FROM a", "wrong-arity"),
+        ("SELECT xr('a') AS y FROM a", "type-mismatch"),
+        ("SELECT x FROM a WHERE xr(x) > 1", "sql-misplaced-aggregate"),
+        ("SELECT xr(sum(x)) AS y FROM a", "sql-misplaced-aggregate"),
+        ("SELECT xr(x) OVER (ORDER BY i) AS y FROM a", "sql-unsupported"),
+        ("SELECT g, xr(x), x FROM a GROUP BY g", "sql-not-grouped"),
+    ],
+)
+def test_sql_refuses_a_fold_where_no_aggregate_can_be(query: str, slug: str) -> None:
+    with upshot.connect(functions={"xr": _exclusive_or()}) as db:
+        db.define(IN_SQL)
+        with pytest.raises(upshot.ProgramError) as error:
+            db.define(f"CREATE VIEW v AS {query}")
+        assert [each.slug for each in error.value.diagnostics] == [slug]

@@ -130,6 +130,24 @@ def test_a_wrong_declaration_or_call_is_refused(text: str, slug: str) -> None:
     assert [each.slug for each in caught.value.diagnostics] == [slug]
 
 
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        (".functor f(x: decimal(8,2)): decimal(8,2)  .decl r, s(x: decimal(8,2))  s(@f(X)) :- r(X).", "functor-type"),
+        (".functor f(x: decimal(8,2)): number fold  .decl r(x: decimal(8,2))  .decl s(x: number)  "
+         "s(Y) :- Y = @f X : { r(X) }.", "functor-type"),
+        (".decl r, s(x: decimal(8,2))  s(@f(X)) :- r(X).", "unknown-functor"),
+        (".decl s(x: decimal(8,2))  s(@f(1)).", "unknown-functor"),
+    ],
+)  # fmt: skip
+def test_a_call_of_a_function_without_a_valid_declaration_is_one_mistake_also_among_decimals(
+    text: str, slug: str
+) -> None:
+    with pytest.raises(upshot.ProgramError) as caught:
+        upshot.connect().define(text)
+    assert [each.slug for each in caught.value.diagnostics] == [slug]
+
+
 STATEFUL = """
 .functor rate(x: symbol): number stateful
 .decl item(x: symbol)

@@ -56,7 +56,7 @@ def mistakes(text: str) -> list[str]:
         ("SELECT md5(c) FROM r", "sql-unsupported md5(c)"),
         ("SELECT CURRENT_DATE FROM r", "sql-unsupported CREATE VIEW v AS SELECT CURRENT_DATE FROM r"),
         ("SELECT a FROM r WHERE now() > date '2026-01-31'",
-         "sql-unsupported now"),
+         "sql-unsupported now()"),
         ("SELECT date '2026-01-31' + interval '1 fortnight' FROM r",
          "malformed-literal CREATE VIEW v AS SELECT date '2026-01-31' + interval '1 fortnight' FROM r"),
         ("SELECT EXTRACT(fun FROM date '2026-01-31') FROM r", "sql-unsupported '2026-01-31'"),
@@ -115,6 +115,56 @@ def test_a_statement_that_defines_nothing_here_is_refused_at_its_place(statement
     assert mistakes(statement) == [mistake]
 
 
+@pytest.mark.parametrize(
+    ("query", "mistake"),
+    [
+        ("SELECT b FROM r GROUP", "sql-syntax GROUP"),
+        ("SELECT b FROM r ORDER", "sql-syntax ORDER"),
+        ("SELECT b FROM r OFFSET", "sql-syntax OFFSET"),
+        ("SELECT b end FROM r", "sql-syntax end"),
+        ("SELECT b, FROM r", "sql-syntax ,"),
+        ("SELECT b,, c FROM r", "sql-syntax ,"),
+        ("SELECT b FROM r, WHERE a > 1", "sql-syntax ,"),
+        ("SELECT b FROM r ORDER BY b,", "sql-syntax ,"),
+        ("SELECT b FROM r WHERE b IN ()", "sql-syntax IN"),
+        ("SELECT b FROM r WHERE b IN (1,)", "sql-syntax ,"),
+    ],
+)
+def test_a_clause_without_its_end_is_no_name_and_an_empty_place_no_list(query: str, mistake: str) -> None:
+    assert mistakes(f"CREATE VIEW v AS {query};") == [mistake]
+
+
+def test_a_reserved_word_is_a_name_behind_as_or_in_quotes() -> None:
+    text = 'CREATE VIEW v AS SELECT b AS end, a AS "order" FROM r "group"'
+    assert sql_program(TABLES + text).items
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("CREATE TABLE", "the name of a table is missing at `TABLE`", "TABLE"),
+        ("SELECT FROM", "the name of a table is missing at `FROM`", "FROM"),
+        ("CREATE VIEW v SELECT a FROM r", "AS is missing before the query of the view", "SELECT"),
+        ("CREATE VIEW v AS SELECT 'x FROM r", "this text does not end", "'x FROM r"),
+        ("CREATE VIEW v AS SELECT b /* FROM r", "this comment does not end", "/* FROM r"),
+        ("CREATE VIEW v AS SELECT b b c FROM r", "`c` is not expected here", "c"),
+        ("CREATE VIEW v AS SELECT (b FROM r", "`)` is missing at `FROM`", "FROM"),
+        ("CREATE VIEW v AS SELECT CASE WHEN b = 1 THEN 2 FROM r", "the END of CASE is missing", "2"),
+        ("CREATE VIEW v AS SELECT string_agg(c, ',') OVER (ORDER BY a) FROM r",
+         "`STRING_AGG(c, ',') OVER (ORDER BY a)` is not supported", "string_agg(c, ',') OVER (ORDER BY a)"),
+        ("CREATE VIEW v AS SELECT a FROM r WHERE now() > date '2026-01-31'", "`now()` in a view is not supported",
+         "now()"),
+    ],
+)  # fmt: skip
+def test_a_mistake_of_form_is_described_in_the_words_of_sql(text: str, message: str, place: str) -> None:
+    with pytest.raises(upshot.ProgramError) as error:
+        sql_program(TABLES + text)
+    (found,) = error.value.diagnostics
+    assert (found.message, found.span and found.span.text) == (message, place)
+    assert found.help
+    assert "oken" not in str(error.value)
+
+
 def test_every_statement_is_looked_at() -> None:
     text = "CREATE VIEW v AS SELECT x FROM r;\nCREATE VIEW w AS SELECT a FROM q;\nCREATE VIEW z AS SELECT a FROM r"
     assert mistakes(text) == ["unknown-column x", "unknown-relation q"]
@@ -145,6 +195,18 @@ def test_recursion_through_negation_is_refused() -> None:
                 "WHERE a NOT IN (SELECT x FROM w)) SELECT * FROM w"
             )
         assert error.value.code == "unstratified"
+        first = error.value.diagnostics[0]
+        assert first.span is not None
+        assert first.span.text == "a NOT IN (SELECT x FROM w)"
+
+
+@pytest.mark.parametrize("word", ["min", "max"])
+def test_a_best_value_of_one_step_of_a_recursion_is_refused_with_the_form_that_is_accepted(word: str) -> None:
+    step = f"SELECT w.x, {word}(r.b) FROM w JOIN r ON r.a = w.y GROUP BY w.x"  # noqa: S608
+    query = f"WITH RECURSIVE w(x, y) AS (SELECT a, b FROM r UNION {step}) SELECT * FROM w"  # noqa: S608
+    assert mistakes(f"CREATE VIEW v AS {query}") == [f"unstratified {word}(r.b)"]
+    with pytest.raises(upshot.ProgramError, match="group the whole union"):
+        sql_program(f"{TABLES}CREATE VIEW v AS {query}")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 REFUSED = {
     "unsupported-functor": ["a(__ITERATION__())."],
     "unsupported-autoincrement": ["a(autoinc()).", "a($)."],
-    "unsupported-lattice": [".lattice L<> { Bottom -> 1 }"],
+    "unsupported-lattice": [".lattice L<> { Bottom -> 1 }", ".decl a(x: number, s: union number)"],
+    "unsupported-every-relation": [".output *", ".input *", ".printsize *"],
     "unsupported-choice-domain": [".decl a(x: number, y: number, z: number) choice-domain x, y"],
     "unsupported-preprocessor": ["#nonsense\na(1)."],
 }
@@ -32,6 +33,13 @@ def coded() -> set[str]:
 
 def test_the_table_has_what_the_code_refuses() -> None:
     assert documented() == coded() == REFUSED.keys()
+
+
+def test_the_language_reference_lists_every_part_that_is_refused() -> None:
+    page = (ROOT / "docs/reference/language.md").read_text(encoding="utf-8")
+    table = page.partition("## What is refused")[2]
+    listed = set(re.findall(r"\| `(unsupported-[a-z-]+)` \|$", table, re.MULTILINE))
+    assert listed == {*coded(), "unsupported-subsumption"}
 
 
 @pytest.mark.parametrize(("slug", "text"), [(slug, text) for slug, texts in REFUSED.items() for text in texts])

@@ -14,6 +14,7 @@ from upshot.check.disjunctions import Undecided, refuse_qualifiers, undecided
 from upshot.check.equivalences import expanded
 from upshot.check.findings import Findings
 from upshot.check.functors import Functors, functors, resolved
+from upshot.check.inline import inlining
 from upshot.check.lattices import check_monotone, lattices
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.relations import Relations, relations
@@ -60,7 +61,7 @@ def check(program: Program) -> CheckedProgram:
     _note_ignored(items.ignored, findings)
     types = type_names(items.types, findings)
     own_functions = functors(items.functors, types, findings)
-    items = items.resolved(own_functions, findings)
+    items = items.resolved(own_functions, findings).inlined(findings)
     special = expanded(items.declarations, items.rules, items.subsumptions, types.records, findings)
     items = replace(items, declarations=special.declarations, rules=special.rules, subsumptions=special.subsumptions)
     known = relations(items.declarations, types, findings)
@@ -171,6 +172,23 @@ class _Items:
             denies=list(resolved(tuple(self.denies), known, findings)),
             declarations=list(resolved(tuple(self.declarations), known, findings)),
             active=list(resolved(tuple(self.active), known, findings)),
+        )
+
+    def inlined(self, findings: Findings) -> _Items:
+        """The items with the bodies of inline relations that cannot be views in the place of their calls."""
+        others = (*self.disjunctive, *self.denies, *self.active)
+        found = inlining(self.declarations, self.rules, others, findings)
+        gone = found.rules.keys() | found.recursive
+        if not gone:
+            return self
+        kept = ((each, tuple(h for h in each.heads if h.relation not in gone)) for each in self.rules)
+        return replace(
+            self,
+            declarations=[each for each in self.declarations if each.name not in found.rules],
+            rules=list(found.into(tuple(replace(rule, heads=heads) for rule, heads in kept if heads))),
+            disjunctive=list(found.into(tuple(self.disjunctive))),
+            denies=list(found.into(tuple(self.denies))),
+            active=list(found.into(tuple(self.active))),
         )
 
     def without(self, left_out: Undecided) -> _Items:

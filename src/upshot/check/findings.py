@@ -43,6 +43,10 @@ class Findings:
     def include(self, diagnostic: Diagnostic) -> None:
         self._add(diagnostic)
 
+    def repeat(self) -> None:
+        """Count an error that an earlier step reported, in the step that meets it again."""
+        self.reported += 1
+
     def suggest(self, name: str, known: Collection[str], otherwise: str) -> str:
         """The closest known name as a question, or what else to do."""
         if name in self._suggestions:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from upshot.check.findings import Findings
+from upshot.check.names.rebuilding import rebuilt
 from upshot.check.names.type_names import TypeNames
 from upshot.core.types import Kind
-from upshot.syntax.ast import Aggregate, Call, FunctorDeclaration, Node
+from upshot.syntax.ast import Aggregate, Call, FunctorDeclaration
 from upshot.values.functors import MARK, is_fold, is_functor, signed_name
 
 N = TypeVar("N")
@@ -33,6 +34,8 @@ def functors(declarations: Iterable[FunctorDeclaration], types: TypeNames, findi
         nullable = [each for each in (*resolved, result) if each is not None and each.nullable]
         if not kinds or nullable or _WITHOUT & {*kinds, result.kind} or (declaration.fold and len(kinds) > 1):
             _refuse(declaration, {*kinds, result.kind} if kinds else set(), bool(nullable), findings)
+            # Without types: what calls it has no mistake of its own.
+            found.setdefault(f"{MARK}{declaration.name}", f"{MARK}{declaration.name}")
         elif f"{MARK}{declaration.name}" in found:
             findings.error(
                 "duplicate-declaration", f"function `{declaration.name}` is declared twice", declaration.span,
@@ -63,53 +66,33 @@ def _refuse(declaration: FunctorDeclaration, kinds: Collection[Kind], nullable: 
 
 
 def resolved(root: N, known: Functors, findings: Findings) -> N:
-    """The node with every call of a function of users under its name with types; an unknown one is reported.
+    """The node with every call of a function of users under its name with types; an unknown one is reported."""
 
-    Trees can be deeper than Python's stack: children come before their parents, by a stack of our own.
-    """
-    made: dict[int, Any] = {}
-    waiting: list[tuple[Any, bool]] = [(root, False)]
-    while waiting:
-        node, has_children = waiting.pop()
-        children = _children(node)
-        if has_children:
-            made[id(node)] = _rebuilt(node, children, made, known, findings)
-        else:
-            waiting.append((node, True))
-            waiting.extend((child, False) for child in reversed(children.values()))
-    found: N = made[id(root)]
-    return found
+    def visit(node: Any) -> Any:
+        if isinstance(node, Call | Aggregate) and is_functor(node.function) and "(" not in node.function:
+            return _resolved_call(node, known, findings)
+        return node
+
+    return rebuilt(root, visit)
 
 
-def _children(node: Any) -> dict[Any, Any]:
-    if isinstance(node, tuple):
-        return dict(enumerate(node))
-    if not isinstance(node, Node) or not is_dataclass(node):
-        return {}
-    values = {each.name: getattr(node, each.name) for each in fields(node) if each.name != "span"}
-    return {name: value for name, value in values.items() if isinstance(value, Node | tuple)}
-
-
-def _rebuilt(node: Any, children: dict[Any, Any], made: dict[int, Any], known: Functors, findings: Findings) -> Any:
-    changed = {name: made[id(child)] for name, child in children.items() if made[id(child)] is not child}
-    if isinstance(node, tuple):
-        return tuple(made[id(each)] for each in node) if changed else node
-    if isinstance(node, Call | Aggregate) and is_functor(node.function) and "(" not in node.function:
-        if node.function not in known:
-            findings.error(
-                "unknown-functor", f"function `{node.function}` is not declared", node.span, label="unknown",
-                help=findings.suggest(
-                    node.function, known, f"declare it: `.functor {node.function[1:]}(x: number): number pure`"
-                ),
-            )  # fmt: skip
-        elif is_fold(known[node.function]) is not isinstance(node, Aggregate):
-            is_call, name = isinstance(node, Call), node.function
-            findings.error(
-                "misused-functor",
-                f"`{name}` is a fold, and is called as a function" if is_call else f"`{name}` is no fold",
-                node.span, label="used in the other way",
-                help=f"write `{name} X : {{ … }}`" if is_call else f"declare it: `.functor {name[1:]}(…): … fold`",
-            )  # fmt: skip
-        else:
-            changed["function"] = known[node.function]
-    return replace(node, **changed) if changed else node
+def _resolved_call(node: Call | Aggregate, known: Functors, findings: Findings) -> Call | Aggregate:
+    name = node.function
+    if name not in known:
+        findings.error(
+            "unknown-functor", f"function `{name}` is not declared", node.span, label="unknown",
+            help=findings.suggest(name, known, f"declare it: `.functor {name[1:]}(x: number): number pure`"),
+        )  # fmt: skip
+        return node
+    if known[name] == name:
+        return node  # its declaration is refused
+    if is_fold(known[name]) is not isinstance(node, Aggregate):
+        is_call = isinstance(node, Call)
+        findings.error(
+            "misused-functor",
+            f"`{name}` is a fold, and is called as a function" if is_call else f"`{name}` is no fold",
+            node.span, label="used in the other way",
+            help=f"write `{name} X : {{ … }}`" if is_call else f"declare it: `.functor {name[1:]}(…): … fold`",
+        )  # fmt: skip
+        return node
+    return replace(node, function=known[name])

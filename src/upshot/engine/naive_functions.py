@@ -63,6 +63,19 @@ def _ratio(a: Decimal, b: Decimal, _: Type) -> float:
     return float(Fraction(a) / Fraction(b))
 
 
+def _shortest(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    # Of all spellings with up to 17 digits, the first that is the value.
+    found = next(f"{value:.{digits - 1}e}" for digits in range(1, 18) if float(f"{value:.{digits - 1}e}") == value)
+    mantissa, _, exponent = found.partition("e")
+    if not -5 < int(exponent) < 15:
+        return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{exponent}"
+    places = max(len(mantissa.partition(".")[2]) - int(exponent), 0)
+    text = f"{Decimal(found):.{places}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) if value else "0"
+
+
 def _root(value: float, _: Type) -> float:
     if value < 0:
         raise _none("a root")
@@ -257,7 +270,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ratio": _ratio,
     "round_to": lambda value, places, _, type: _places(value, places, type.scale, _nearest),
     "truncate_to": lambda value, places, _, type: _places(value, places, type.scale, _cut),
-    "round": _kept(_nearest),
+    "round": lambda value, type: _kept(round if isinstance(value, float) else _nearest)(value, type),
     "floor": _kept(math.floor),
     "ceil": _kept(math.ceil),
     "sqrt": _root,
@@ -282,7 +295,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "substring_from": lambda text, start, _: "".join(each for at, each in enumerate(text, start=1) if at >= start),
     "chr": _character,
     "to_text": lambda value, _: str(value).lower() if isinstance(value, bool) else format(value, "f")
-    if isinstance(value, Decimal) else value.isoformat(),
+    if isinstance(value, Decimal) else _shortest(value) if isinstance(value, float) else value.isoformat(),
     "date_field": _named,
     "seconds": _seconds,
     "epoch": _epoch,

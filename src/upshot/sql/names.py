@@ -58,11 +58,11 @@ def relation_name(statement: Statement, table: exp.Table, known: Iterable[str]) 
 
 def refuse_schema(statement: Statement, table: exp.Table) -> None:
     if not isinstance(table.this, exp.Identifier):
-        statement.unsupported(f"`{table.sql()}` in place of a table", table, help="name a table or a view")
+        statement.unsupported(f"`{statement.spelled(table)}` in place of a table", table, help="name a table or a view")
     if table.args.get("db") is not None:
         statement.refuse(
             "sql-name",
-            f"`{table.sql()}` names a schema; schemas are not supported",
+            f"`{statement.spelled(table)}` names a schema; schemas are not supported",
             table,
             help=f"write `{table.name}`",
         )

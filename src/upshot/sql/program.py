@@ -20,7 +20,7 @@ from upshot.sql.queries.sources import Scope
 from upshot.sql.queries.tables import table_declaration
 from upshot.sql.reading import read_script
 from upshot.sql.translation import Branch, Translation, variable_name
-from upshot.sql.trees import inner_query
+from upshot.sql.trees import inner_query, mark_folds
 from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Atom, Deny, FunctorDeclaration, Item, Program, Rule, Variable
 from upshot.values.functors import MARK, signed_name
@@ -54,6 +54,7 @@ def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None)
     for statement in script.statements:
         try:
             with understood(statement):
+                mark_folds(statement.tree, functors)
                 making.add(statement)
         except Refused as refused:
             mistakes.append(refused.diagnostic)
@@ -111,7 +112,7 @@ class _Making:
         self._refuse_twice(statement, name)
         for each in _properties(tree):
             if not isinstance(each, exp.MaterializedProperty):
-                statement.unsupported(f"`{each.sql()}` of a view", each, help="remove it")
+                statement.unsupported(f"`{statement.spelled(each)}` of a view", each, help="remove it")
         query = tree.args.get("expression")
         if not isinstance(query, exp.Expression):
             statement.refuse("sql-syntax", "the view has no query", tree, help="write CREATE VIEW name AS SELECT …")
@@ -200,7 +201,7 @@ def declared_functors(items: Iterable[Item]) -> dict[str, str]:
             if {*types, item.result.name} <= kinds:
                 found[f"{MARK}{item.name}"] = signed_name(
                     item.name, [Kind(type) for type in types], Kind(item.result.name), item.revision,
-                    stateful=item.stateful,
+                    stateful=item.stateful, fold=item.fold,
                 )  # fmt: skip
     return found
 

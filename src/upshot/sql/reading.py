@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.span import Source, Span
+from upshot.sql.form import check_names, check_tokens, in_our_words, place_of, unclosed
 from upshot.sql.trouble import Refused, Statement, unreadable
 from upshot.syntax import parse
 from upshot.syntax.ast import Item
@@ -94,12 +95,9 @@ def _blank(text: str) -> str:
 def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
     spelling = "spark" if "`" in re.sub(r"'(?:[^']|'')*'|--[^\n]*", "", text) else "postgres"
     try:
-        return _with_plain_joins(Dialect.get_or_raise(spelling).tokenize(text)), spelling
-    except TokenError as error:
-        words = str(error).split("\n", 1)[0]
-        raise Refused(
-            Diagnostic("sql-syntax", f"cannot parse the text: {words}", Span(source, 0, 0), help="close every quote")
-        ) from None
+        return _with_joined_columns(_with_plain_joins(Dialect.get_or_raise(spelling).tokenize(text))), spelling
+    except TokenError:
+        raise Refused(unclosed(source, list(_PIECE.finditer(text)))) from None
     except Exception as error:  # noqa: BLE001 - whatever the parser meets, the user gets a diagnostic
         raise Refused(unreadable(Span(source, 0, len(text)), error)) from None
 
@@ -119,6 +117,31 @@ def _with_plain_joins(tokens: Sequence[Token]) -> list[Token]:
     return made
 
 
+def _with_joined_columns(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with the columns of CYCLE and SEARCH as one name, `a, b`: sqlglot reads one column there."""
+    made: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        made.append(tokens[place])
+        place += 1
+        words = [token.text.upper() for token in made[-2:]]
+        if words[-1] != "CYCLE" and words != ["FIRST", "BY"]:
+            continue
+        end = place
+        while end + 2 < len(tokens) and tokens[end + 1].token_type is TokenType.COMMA:
+            end += 2
+        if end > place and tokens[end + 1 :] and tokens[end + 1].text.upper() == "SET":
+            names = (
+                t.text if t.token_type is TokenType.IDENTIFIER else t.text.lower() for t in tokens[place : end + 1 : 2]
+            )
+            joined = _like(tokens[place], TokenType.IDENTIFIER, JOINED.join(names))
+            made.append(joined)
+            place = end + 1
+    return made
+
+
+JOINED = ", "
+"""What stands between the columns of CYCLE and SEARCH; no name has it."""
 _JOIN_WORDS = {
     TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS,
     TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF,
@@ -154,18 +177,22 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
     if tokens[0].token_type in _DATA:
         raise Refused(
             Diagnostic(
-                "sql-unsupported", f"{_DATA[tokens[0].token_type]} is not supported here", _span(source, tokens[0]),
+                "sql-unsupported", f"{_DATA[tokens[0].token_type]} is not supported here", place_of(source, tokens[0]),
                 help="rows come from transactions: `with db.transaction() as tx: tx.insert(…)`",
             )
         )  # fmt: skip
+    check_tokens(source, tokens)
     if words[:2] == ["CREATE", "ASSERTION"]:
         return _assertion(source, text, tokens, dialect, span)
+    if words[0] == "TABLE" and len(tokens) > 1:
+        every = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+        tokens = [*(_like(tokens[0], type, text) for type, text in every), *tokens[1:]]
     is_query = tokens[0].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
     if not is_query and not _is_create(words):
         raise Refused(
             Diagnostic(
                 "sql-unsupported", f"`{' '.join(token.text for token in tokens[:2])} …` is not supported",
-                _span(source, tokens[0]),
+                place_of(source, tokens[0]),
                 help="use CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION and queries",
             )
         )  # fmt: skip
@@ -208,7 +235,7 @@ def _tree(
                     words = [token.text.upper() for token in tokens]
                     parser.parse(tokens[words.index("AS") + 1 if "AS" in words else 0 :], text)
         except ParseError as error:
-            first = first or Refused(_syntax(source, error, tokens))
+            first = first or Refused(in_our_words(source, error, tokens))
             continue
         except RecursionError:
             raise Refused(
@@ -221,9 +248,10 @@ def _tree(
             first = first or Refused(unreadable(Span(source, tokens[0].start, tokens[-1].end + 1), error))
             continue
         if len(found) == 1 and found[0] is not None and not isinstance(found[0], exp.Command):
+            check_names(source, found[0], tokens)
             return _with_plain_negations(found[0]), spelling
     raise first or Refused(
-        Diagnostic("sql-syntax", "cannot parse the statement", _span(source, tokens[0]), help="check its spelling")
+        Diagnostic("sql-syntax", "cannot parse the statement", place_of(source, tokens[0]), help="check its spelling")
     )
 
 
@@ -256,20 +284,3 @@ def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
     found: exp.Expression = root.this
     found.pop()
     return found
-
-
-def _syntax(source: Source, error: ParseError, tokens: list[Token]) -> Diagnostic:
-    found = error.errors[0] if error.errors else {}
-    words = str(found.get("description") or "cannot parse the statement").rstrip(".")
-    # The parser names its own classes where an operand or a word is missing.
-    words = "something is missing here" if "<class" in words else words[:1].lower() + words[1:]
-    place = _span(source, tokens[-1])
-    line, column = found.get("line"), found.get("col")
-    for token in tokens:
-        if (token.line, token.col) == (line, column):
-            place = _span(source, token)
-    return Diagnostic("sql-syntax", words, place, "here", "Upshot reads the SQL of PostgreSQL and Spark")
-
-
-def _span(source: Source, token: Token) -> Span:
-    return Span(source, token.start, token.end + 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
 from upshot.values.aggregates import AGGREGATES as BUILT_IN
+from upshot.values.functors import bare_name, is_fold
 
 AGGREGATE_OF: dict[type[exp.Expression], str] = {
     **{getattr(exp, spelling): each.name for each in BUILT_IN.values() for spelling, _ in each.sql},
@@ -14,6 +15,29 @@ AGGREGATE_OF: dict[type[exp.Expression], str] = {
 }
 """The aggregates of SQL and the built-in ones that they are."""
 AGGREGATES = tuple(AGGREGATE_OF)
+
+
+_FOLD = "fold"
+"""The mark of a call of a fold of the user: its name with types."""
+
+
+def mark_folds(tree: exp.Expr, functors: Mapping[str, str]) -> None:
+    """Mark the calls of folds, which are aggregates, in a tree that has just been read."""
+    folds = {bare_name(signed).lower(): signed for signed in functors.values() if is_fold(signed)}
+    for node in tree.find_all(exp.Anonymous) if folds else ():
+        if (signed := folds.get(node.name.lower())) is not None:
+            node.meta[_FOLD] = signed
+
+
+def fold_of(node: exp.Expr) -> str | None:
+    """The fold that the node calls."""
+    found = node.meta.get(_FOLD) if isinstance(node, exp.Anonymous) else None
+    return found if isinstance(found, str) else None
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Test whether the node is an aggregate, a built-in one or a fold of the user."""
+    return isinstance(node, (*AGGREGATES, exp.Filter)) or fold_of(node) is not None
 
 
 def inner_query(node: exp.Expr) -> exp.Expression:
@@ -51,7 +75,7 @@ def aggregates_in(query: exp.Select) -> list[exp.Expression]:
 def aggregates_of(node: exp.Expression) -> Iterator[exp.Expression]:
     if isinstance(node, exp.Query | exp.Subquery):
         return
-    if isinstance(node, (*AGGREGATES, exp.Filter)):
+    if is_aggregate(node):
         yield node
         return
     for child in node.iter_expressions():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from upshot.core.errors import Error, unknown_relation
 from upshot.core.span import Source, Span
 
 log = logging.getLogger(__name__)
+_CALL = re.compile(r"\w*\(\s*\Z")
 
 
 def unreadable(span: Span, error: Exception) -> Diagnostic:
@@ -28,6 +30,19 @@ def unreadable(span: Span, error: Exception) -> Diagnostic:
         "somewhere in here",
         "check names, types and numbers; Upshot reads the SQL of PostgreSQL and Spark",
     )
+
+
+def _unmatched(text: str) -> tuple[int, int]:
+    """The parentheses that are closed in a text and not opened there, and those that are opened and not closed."""
+    closed = opened = 0
+    for each in text:
+        if each == "(":
+            opened += 1
+        elif each == ")" and opened:
+            opened -= 1
+        elif each == ")":
+            closed += 1
+    return closed, opened
 
 
 @contextmanager
@@ -79,10 +94,20 @@ class Statement:
             return self.span
         start, end = min(start for start, _ in found), max(end for _, end in found)
         text = self.source.text
-        # The tree knows where names and literals are, not the brackets around them.
-        while text.count("(", start, end) > text.count(")", start, end) and text[end : end + 1] == ")":
-            end += 1
+        # The tree knows where names and literals are, not the brackets around them, nor the name of every function.
+        closed, opened = _unmatched(text[start:end])
+        while closed and (call := _CALL.search(text, 0, start)):
+            start, closed = call.start(), closed - 1
+        while opened and text[end : end + 1] == ")":
+            end, opened = end + 1, opened - 1
+        end += 2 * text.startswith("()", end)
         return Span(self.source, start, end)
+
+    def spelled(self, node: exp.Expression) -> str:
+        """The expression in the dialect of the statement, a function of the time as it is written."""
+        if isinstance(node, exp.CurrentTimestamp) and (found := self.place(node)) != self.span:
+            return found.text
+        return node.sql(self.dialect)
 
     def query_place(self, select: exp.Expression) -> Span:
         """The span of a SELECT, from its first word on."""

@@ -60,5 +60,22 @@ DIRECTIVES: dict[str, Hint] = {
 }
 """By the directive, known to Soufflé and refused here."""
 
+EVERY_RELATION: Hint = (
+    "unsupported-every-relation",
+    "`*` for all relations is not supported",
+    "name the relations, separated by commas: `.output a, b`",
+)
+"""For `*` in the place of relations that are read or written."""
+
+SET_LATTICES: dict[str, Hint] = dict.fromkeys(
+    ("union", "intersection", "set"),
+    (
+        "unsupported-lattice",
+        "a column cannot keep a set of values",
+        "write a row for each member, without the word; the rows of one group are its set",
+    ),
+)
+"""By the word before the type of a column."""
+
 QUALIFIERS: dict[str, Hint] = {}
 """By the word after a declaration."""

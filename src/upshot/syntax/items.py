@@ -207,6 +207,8 @@ def _attribute(c: Cursor) -> Attribute:
     name = c.take("name", "the name of a column")
     c.take(":", "`:` and the type")
     lattice = ""
+    if c.text in hints.SET_LATTICES and c.peek()[0] == "name":
+        c.give_up(hints.SET_LATTICES[c.text], c.start, c.end)
     if c.text in LATTICES and c.peek()[0] == "name":
         lattice = c.text
         c.advance()
@@ -295,6 +297,8 @@ def _files(c: Cursor) -> Sequence[Item]:
     """`.input a, b(key="value", …)`: one directive a relation, each with all the parameters."""
     kind = c.text[1:]
     c.advance()
+    if c.kind == "*":
+        c.give_up(hints.EVERY_RELATION, c.start, c.end)
     names = [qualified_name(c, "the name of a relation")]
     while c.kind == ",":
         c.advance()

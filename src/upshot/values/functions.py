@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from upshot.core.errors import DataError
@@ -59,6 +60,12 @@ def _power(a: int, b: int) -> int:
     # Beyond 64 only the parity of the exponent matters: the value is -1, 0, 1, or out of range anyway.
     result: int = a ** min(b, 64 + b % 2)
     return result
+
+
+def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:
+    if b == 0:
+        raise DataError(f"`{a} % 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
+    return a % b
 
 
 def _shifted_left(a: int, b: int) -> int:
@@ -264,7 +271,11 @@ _ALL = (
         sql=("Div", "IntDiv"),
     ),
     BuiltinFunction(
-        "%", uniform(INTEGER, 2), _integers("%", _remainder, 4, _spark_remainder),
+        "%", uniform(INTEGER | only(Kind.DECIMAL), 2),
+        {
+            **_integers("%", _remainder, 4, _spark_remainder),
+            Kind.DECIMAL: FunctionMeaning(_decimal_remainder, fails=True),
+        },
         "a % b", "remainder, with the sign of `a`", sql=("Mod",),
     ),
     BuiltinFunction(

@@ -1,4 +1,7 @@
-"""Functions that convert and round numbers, one record each. Rounding is half away from zero, as in PostgreSQL."""
+"""Functions that convert and round numbers, one record each, as in PostgreSQL.
+
+A tie of a decimal is rounded away from zero, a tie of a float to the even neighbor.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,6 @@ def _to_decimal(value: Any, like: Decimal) -> Decimal:
 
 
 def _to_whole(value: Any) -> int:
-    # PostgreSQL rounds the tie of a float to the even neighbor, and that of a decimal away from zero.
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DataError(f"`{value}` is not an integer", code="not-a-number", help="exclude infinities and NaN")
@@ -67,6 +69,10 @@ def _rounded(mode: str) -> Callable[..., Any]:
         return found if isinstance(value, Decimal) else type(value)(found)
 
     return rounded
+
+
+def _nearest_whole(value: float) -> float:
+    return float(round(value)) if math.isfinite(value) else value
 
 
 def _root(value: float) -> float:
@@ -127,8 +133,9 @@ NUMERIC_FUNCTIONS = (
     _to_places("round_to", ROUND_HALF_UP, "rounded to `places` decimals; `like` has at least as many"),
     _to_places("truncate_to", ROUND_DOWN, "truncated to `places` decimals; `like` has at least as many"),
     BuiltinFunction(
-        "round", uniform(_FRACTION, 1), _of_all(_rounded(ROUND_HALF_UP), (Kind.FLOAT, Kind.DECIMAL)),
-        "round(a)", "the nearest whole number, a tie away from zero", scale=max,
+        "round", uniform(_FRACTION, 1),
+        {Kind.FLOAT: FunctionMeaning(_nearest_whole), **_of_all(_rounded(ROUND_HALF_UP), (Kind.DECIMAL,))},
+        "round(a)", "the nearest whole number; a tie of floats to the even one, of decimals away from zero", scale=max,
     ),
     BuiltinFunction(
         "floor", uniform(_FRACTION, 1), _of_all(_rounded(ROUND_FLOOR), (Kind.FLOAT, Kind.DECIMAL)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from upshot.core.errors import DataError
@@ -92,6 +94,19 @@ def _from(text: str, start: int) -> str:
     return text[max(start - 1, 0) :]
 
 
+def _float_text(value: float) -> str:
+    """The shortest digits that read back as the same; beyond 15 digits before the point, or 4 zeros behind it, with an
+    exponent."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    power = len(digits) + int(exponent) - 1
+    if -5 < power < 15 or value == 0:
+        return f"{Decimal(repr(value)).normalize():f}" if value else "0"
+    text = "".join(map(str, digits))
+    return f"{'-' * sign}{text[0]}{'.' * (len(text) > 1)}{text[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
 def _character(code: int) -> str:
     if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
         raise DataError(f"`chr({code})` is not a character", code="not-a-number", help="use a Unicode code point")
@@ -141,13 +156,14 @@ TEXT_FUNCTIONS = (
           "part of a text, counted from 1", fails=True),
     _text("substring_from", _from, _COUNTED, "substring_from(text, start)", "the rest of a text, counted from 1"),
     BuiltinFunction(
-        "to_text", fixed(_SYMBOL, only(Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)),
+        "to_text", fixed(_SYMBOL, only(Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE, Kind.FLOAT)),
         {
+            Kind.FLOAT: FunctionMeaning(_float_text),
             Kind.DECIMAL: FunctionMeaning(lambda value: f"{value:f}"),
             Kind.BOOLEAN: FunctionMeaning(lambda value: "true" if value else "false"),
             Kind.DATE: FunctionMeaning(str),
         },
-        "to_text(a)", "a decimal, boolean or date as it is written", sql=("Cast",),
+        "to_text(a)", "a decimal, boolean, date or float as PostgreSQL writes it", sql=("Cast",),
     ),
     _text("chr", _character, (_NUMBER,), "chr(n)", "the character of a code point", fails=True, sql=("Chr",)),
 )  # fmt: skip

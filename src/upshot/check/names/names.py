@@ -153,7 +153,8 @@ class NameCheck:
     def _call(self, call: Call) -> None:
         function = FUNCTIONS.get(call.function)
         if function is None and (is_functor(call.function) or call.function.startswith(CAST)):
-            return  # `resolved` has reported it, and `Kinds` looks at types
+            self._unresolved(call.function)
+            return  # `Kinds` looks at types
         if function is None:
             self.findings.error(
                 "unknown-function",
@@ -166,6 +167,11 @@ class NameCheck:
         signature = function.signature
         if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
             self._wrong_count(call.function.partition("(")[0], signature.arity_in_words(), len(call.args), call.span)
+
+    def _unresolved(self, name: str) -> None:
+        """Count the error of `resolved`, which leaves a function without its types if it is not declared."""
+        if is_functor(name) and "(" not in name:
+            self.findings.repeat()
 
     def _test(self, test: Test) -> None:
         known = TESTS.get(test.name)
@@ -194,7 +200,8 @@ class NameCheck:
     def _aggregate(self, aggregate: Aggregate) -> None:
         known = AGGREGATES.get(aggregate.function)
         if known is None and is_functor(aggregate.function):
-            return  # `resolved` has reported it
+            self._unresolved(aggregate.function)
+            return
         if known is None:
             self.findings.error(
                 "unknown-function",

@@ -7,7 +7,6 @@ does not end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -44,34 +43,36 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
     values = [block.value(each) for each in nodes]
     refuse_kind(block, node, values)
     kinds = {value.kind for value in values}
-    if function == "*" and Kind.DECIMAL in kinds and kinds <= {Kind.DECIMAL, Kind.NUMBER}:
-        return _product(block, node, values)
+    if Kind.DECIMAL in kinds and kinds <= {Kind.DECIMAL, Kind.NUMBER}:
+        return _of_decimals(block, node, function, values)
     values, type_ = operands(block, nodes)
-    if type_ is None:
-        return NULL
-    wide = replace(type_, name="").widest() if type_.kind is Kind.DECIMAL else Type(type_.kind)
-    return combined(values, lambda terms: call(function, terms), wide)
+    return NULL if type_ is None else combined(values, lambda terms: call(function, terms), Type(type_.kind))
 
 
-def _product(block: Block, node: exp.Expression, values: Sequence[Value]) -> Value:
-    """The product of decimals, which has the digits of both behind the point."""
-    factors = [_factor(block, v, n) for v, n in zip(values, (node.this, node.expression), strict=True)]
-    scale = sum(value.type.scale for value in factors if value.type is not None)
+def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequence[Value]) -> Value:
+    """Arithmetic of decimals: a product has the decimal places of both operands, all else the most of them."""
+    places = sum if function == "*" else max
+    scales = [_scale(value) for value in values]
+    if places(scales) > MOST_DIGITS:
+        # Zeros at the end of a literal are what the result can do without.
+        scales = [
+            scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)
+        ]
+    scale = places(scales)
     if scale > MOST_DIGITS:
         block.statement.unsupported(
             "a product with too many decimal places", node, help="CAST a factor AS DOUBLE PRECISION, or to fewer places"
         )
-    return combined(factors, lambda terms: call("*", terms), Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale))
+    wanted = scales if function == "*" else [scale] * len(values)
+    parts = [
+        coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=each), part)
+        for value, each, part in zip(values, wanted, (node.this, node.expression), strict=True)
+    ]
+    return combined(parts, lambda terms: call(function, terms), Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale))
 
 
-def _factor(block: Block, value: Value, node: exp.Expression) -> Value:
-    """A factor as a decimal; of a literal only as many places as it needs."""
-    if value.constant is not None:
-        places = least_scale(value.constant)
-        return coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=places), node)
-    if value.kind is Kind.NUMBER:
-        return coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS), node)
-    return value
+def _scale(value: Value) -> int:
+    return value.type.scale if value.type is not None else 0
 
 
 def _division(block: Block, node: exp.Expression) -> Value:
@@ -92,8 +93,11 @@ def _division(block: Block, node: exp.Expression) -> Value:
 
 
 def _modulo(block: Block, node: exp.Expression) -> Value:
+    values = [block.value(each) for each in (node.this, node.expression)]
+    refuse_kind(block, node, values, (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL))
+    if Kind.DECIMAL in {value.kind for value in values}:
+        return _of_decimals(block, node, "%", values)
     values, type_ = operands(block, (node.this, node.expression))
-    refuse_kind(block, node, values, (Kind.NUMBER, Kind.UNSIGNED))
     return NULL if type_ is None else combined(values, lambda terms: call("%", terms), Type(type_.kind))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -21,6 +22,7 @@ from upshot.values.numeric_functions import at_scale
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 
 
@@ -57,6 +59,8 @@ def _wider(statement: Statement, left: Type, right: Type, node: exp.Expression, 
         return replace(max(left, right, key=lambda type: _ORDER.index(type.kind)), name="", precision=_digits(both))
     if both <= set(_TIMES):
         return Type(Kind.TIMESTAMP)
+    if all_literals and Kind.SYMBOL in both and both & set(_TIMES):
+        return left if left.kind in _TIMES else right
     return _mismatch(statement, left, right, node)
 
 
@@ -179,7 +183,9 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
     if type.kind is Kind.UNSIGNED and isinstance(value, int):
         return Constant(value, Type(Kind.UNSIGNED), span=constant.span)
     if type.kind in _TIMES and isinstance(value, str):
-        return _tagged(statement, type.kind.value, value.strip(), node)
+        spelling = value.strip()
+        midnight = type.kind is Kind.TIMESTAMP and _DAY.fullmatch(spelling) is not None
+        return _tagged(statement, type.kind.value, f"{spelling} 00:00:00" if midnight else spelling, node)
     if type.kind is Kind.DATE and isinstance(value, datetime.datetime):
         return Constant(value.date(), DATE, span=constant.span)
     if type.kind is Kind.TIMESTAMP and isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
@@ -227,7 +233,8 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
         constant: Term = Constant((-float(spelling) if negative else float(spelling)) or 0.0, FLOAT)
         return Value((Case((), constant),), FLOAT)
     whole, _, fraction = spelling.partition(".")
-    found = _tagged(statement, "decimal", f"{'-' * negative}{whole or '0'}.{fraction or '0'}", node)
+    digits = f"{whole or '0'}.{fraction}" if fraction else whole
+    found = _tagged(statement, "decimal", f"{'-' * negative}{digits}", node)
     # What is computed from it may have more digits.
     return Value((Case((), found),), found.type.widest() if found.type is not None else None)
 
@@ -255,12 +262,28 @@ def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -
     return combined([value], lambda terms: call(name, terms), type)
 
 
+def to_any_decimal(statement: Statement, value: Value, node: exp.Expression) -> Value:
+    """`CAST(value AS NUMERIC)`, which keeps the places that the value has."""
+    if value.kind is Kind.DECIMAL or value.type is None:
+        return value
+    constant = value.constant
+    if constant is not None and isinstance(constant.value, str):
+        found = _tagged(statement, "decimal", constant.value.strip(), node)
+        return Value((Case((), found),), found.type.widest() if found.type is not None else None)
+    if value.kind is not Kind.NUMBER:
+        statement.refuse(
+            "sql-type", f"NUMERIC needs a precision and a scale for `{value.type.required()}`", node,
+            help=f"as in NUMERIC({MOST_DIGITS}, 6)",
+        )  # fmt: skip
+    return cast(statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS), node)
+
+
 _CASTS: dict[tuple[Kind | None, Kind], str] = {
     **{(kind, Kind.FLOAT): "to_float" for kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)},
     **{(kind, Kind.DECIMAL): "to_decimal" for kind in NUMERIC},
     **{(kind, Kind.NUMBER): "to_integer" for kind in (Kind.FLOAT, Kind.DECIMAL)},
     **{(kind, Kind.SYMBOL): "to_string" for kind in (Kind.NUMBER, Kind.UNSIGNED)},
-    **{(kind, Kind.SYMBOL): "to_text" for kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)},
+    **{(kind, Kind.SYMBOL): "to_text" for kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE, Kind.FLOAT)},
     (Kind.SYMBOL, Kind.NUMBER): "to_number",
     (Kind.DATE, Kind.TIMESTAMP): "to_timestamp",
     (Kind.TIMESTAMP, Kind.DATE): "to_date",

@@ -41,6 +41,11 @@ def column_type(statement: Statement, written: exp.DataType, place: exp.Expressi
     return found
 
 
+def is_any_decimal(statement: Statement, written: exp.DataType) -> bool:
+    """The type is PostgreSQL's NUMERIC without sizes, which has the digits of each value."""
+    return written.this is _D.DECIMAL and not written.expressions and statement.dialect != "spark"
+
+
 def longest(written: exp.DataType) -> int | None:
     """The n of VARCHAR(n) and CHAR(n)."""
     sizes = _sizes(written) or ([1] if is_padded(written) else [])

@@ -3,10 +3,12 @@ other. A comparison with NULL is neither."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from upshot.check.names.rebuilding import rebuilt
 from upshot.core.types import BOOLEAN, Kind
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
@@ -14,7 +16,7 @@ from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunctio
 from upshot.sql.expressions.texts import like_test
 from upshot.sql.expressions.values import Value, combinations, is_nothing
 from upshot.sql.queries import subqueries
-from upshot.syntax.ast import Constant, Formula, Not, Test
+from upshot.syntax.ast import Atom, Constant, Formula, Not, Test
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
@@ -46,19 +48,31 @@ def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> 
                 exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()),
                 exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()),
             ]
+            both_bounds: exp.Expression = exp.And(this=bounds[0], expression=bounds[1])
             if node.args.get("symmetric"):
-                block.statement.unsupported("BETWEEN SYMMETRIC", node, help="write both comparisons")
-            return block.holds(exp.And(this=bounds[0], expression=bounds[1]), value=value, certain=certain)
+                turned = exp.Between(this=node.this.copy(), low=node.args["high"].copy(), high=node.args["low"].copy())
+                both_bounds = exp.Or(this=both_bounds, expression=turned)
+            return block.holds(both_bounds, value=value, certain=certain)
         case exp.In():
-            return _in(block, node, value, certain)
+            return _placed(block, _in(block, node, value, certain), node)
         case exp.Exists():
             found, missing = subqueries.exists(block, node)
-            return found if value else missing
+            return _placed(block, found if value else missing, node)
         case exp.Like() | exp.ILike() | exp.Escape():
             return _like(block, node, value, certain)
     if (op := COMPARISONS.get(type(node))) is not None:
         return _comparison(block, op, node, value, certain)
     return _boolean(block, block.value(node), node, value, certain)
+
+
+def _placed(block: Block, formula: Formula, node: exp.Expression) -> Formula:
+    """The formula with the place of the condition in its literals, so that a cycle through one of them is shown."""
+    place = block.statement.place(node)
+
+    def visit(each: Any) -> Any:
+        return replace(each, span=place) if isinstance(each, Atom | Not) and each.span is None else each
+
+    return rebuilt(formula, visit)
 
 
 def can_be_unknown(block: Block, node: exp.Expression) -> bool:
@@ -81,7 +95,8 @@ def can_be_unknown(block: Block, node: exp.Expression) -> bool:
 def _comparison(block: Block, op: str, node: exp.Expression, value: bool, certain: bool) -> Formula:
     left, right = node.this, node.expression
     if isinstance(right, exp.Any | exp.All):
-        return subqueries.quantified(block, op, node, value=value, certain=certain)
+        found = subqueries.quantified(block, op, node, value=value, certain=certain)
+        return _placed(block, found, node)
     if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple):
         return _rows(block, op, node, value, certain)
     return compared(block, op, (block.value(left), block.value(right)), (left, right), value, certain)
@@ -127,7 +142,7 @@ def _is(block: Block, node: exp.Is, value: bool) -> Formula:
         wanted = bool(tested.this)
         return block.holds(node.this, value=wanted if value else not wanted, certain=value)
     if not isinstance(tested, exp.Null):
-        block.statement.unsupported(f"`{node.sql()}`", node, help="IS takes NULL, TRUE or FALSE")
+        block.statement.unsupported(f"`{block.statement.spelled(node)}`", node, help="IS takes NULL, TRUE or FALSE")
     found = block.value(node.this)
     test = is_null if value else is_given
     return disjunction(conjunction((*case.when, test(case.term))) for case in found.cases)
@@ -163,6 +178,9 @@ def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
     if node.args.get("unnest") is not None or node.args.get("field") is not None:
         block.statement.unsupported("IN of this", node, help="IN takes a list or a query")
     choices = node.expressions
+    if len(choices) == 1 and isinstance(choices[0], exp.Values):
+        rows = exp.In(this=node.this.copy(), query=exp.Subquery(this=choices[0].copy()))
+        return subqueries.member(block, rows, value=value, certain=certain)
     if isinstance(node.this, exp.Tuple):
         each = [holds(block, exp.EQ(this=node.this, expression=c), value=value, certain=certain) for c in choices]
         return disjunction(each) if value else conjunction(each)
@@ -179,7 +197,7 @@ def _in(block: Block, node: exp.In, value: bool, certain: bool) -> Formula:
 
 def _like(block: Block, node: exp.Expression, value: bool, certain: bool) -> Formula:
     if isinstance(node, exp.Escape) and not isinstance(node.this, exp.Like | exp.ILike):
-        block.statement.unsupported(f"`{node.sql()}`", node, help="use LIKE")
+        block.statement.unsupported(f"`{block.statement.spelled(node)}`", node, help="use LIKE")
     text, pattern = like_test(block, node)
     parts: list[Formula] = []
     for case in text.cases:

@@ -221,7 +221,7 @@ def _now(block: Block, node: exp.Expression) -> Value:
     now = block.translation.now
     if now is None:
         block.statement.unsupported(
-            f"`{node.sql(block.statement.dialect)}` in a view", node,
+            f"`{block.statement.spelled(node)}` in a view", node,
             help="a view changes by transactions only, and not with time: keep the date in a table, or pass it to "
             "a query as a parameter",
         )  # fmt: skip

@@ -12,8 +12,8 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.types import BOOLEAN, SYMBOL, Kind, Type
 from upshot.sql.expressions.arithmetic import ARITHMETIC, negated
 from upshot.sql.expressions.cases import CASES
-from upshot.sql.expressions.coercion import NUMERIC, cast, coerced, literal, operands
-from upshot.sql.expressions.column_types import column_type
+from upshot.sql.expressions.coercion import NUMERIC, cast, coerced, literal, operands, to_any_decimal
+from upshot.sql.expressions.column_types import column_type, is_any_decimal
 from upshot.sql.expressions.dates import DATES
 from upshot.sql.expressions.formulas import conjunction, conjuncts
 from upshot.sql.expressions.texts import TEXTS
@@ -78,6 +78,8 @@ def _value(block: Block, node: exp.Expression) -> Value:
         case exp.Subquery():
             return block.scalar(node)
         case exp.Cast() if not isinstance(node, exp.TryCast):
+            if is_any_decimal(statement, node.args["to"]):
+                return to_any_decimal(statement, value_of(block, node.this), node)
             wanted = column_type(statement, node.args["to"], node)
             return cast(statement, value_of(block, node.this), wanted, node)
     if isinstance(node, BOOLEANS):
@@ -149,13 +151,13 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
             "wrong-arity", f"`{node.name}` takes {len(wanted)} arguments, not {len(node.expressions)}", node,
             help=f"it is declared as `{functors[name]}`",
         )  # fmt: skip
-    values = [_argument(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
+    values = [argument_of(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
     # A rule of a view leaves the types to the checker, which knows when the function gets other code.
     called = name if block.translation.now is None else functors[name]
     return combined(values, lambda terms: Call(called, tuple(terms)), result)
 
 
-def _argument(block: Block, node: exp.Expression, wanted: Type) -> Value:
+def argument_of(block: Block, node: exp.Expression, wanted: Type) -> Value:
     """An argument of a function of the user, as a value of the declared type; numbers become floats where that is."""
     value = block.value(node)
     if value.type is None or value.kind is wanted.kind:

@@ -62,6 +62,18 @@ def _concatenated(block: Block, node: exp.Expression) -> Value:
     return combined(values, lambda terms: call("cat", terms), SYMBOL)
 
 
+def _separated(block: Block, node: exp.Expression) -> Value:
+    """CONCAT_WS, which skips NULL: each value behind the separator, without the first separator."""
+    separator, *parts = node.expressions
+    if not parts:
+        block.statement.refuse(
+            "wrong-arity", "CONCAT_WS needs values to join", node, help="write CONCAT_WS(', ', a, b)"
+        )
+    marked = [exp.DPipe(this=separator.copy(), expression=exp.cast(part.copy(), "text")) for part in parts]
+    start = exp.Add(this=exp.Length(this=separator.copy()), expression=exp.Literal.number(1))
+    return block.value(exp.Substring(this=exp.Concat(expressions=marked), start=start))
+
+
 def _substring(block: Block, node: exp.Expression) -> Value:
     start, length = node.args.get("start"), node.args.get("length")
     values = [text(block, node.this), _whole(block, start if start is not None else exp.Literal.number(1))]
@@ -133,6 +145,7 @@ def like_test(block: Block, node: exp.Expression) -> tuple[Value, Constant]:
 TEXTS: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {
     exp.DPipe: _joined,
     exp.Concat: _concatenated,
+    exp.ConcatWs: _separated,
     exp.Substring: _substring,
     exp.Trim: _trimmed,
     exp.StrPosition: _position,

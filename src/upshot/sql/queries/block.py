@@ -19,7 +19,7 @@ from upshot.sql.queries import subqueries
 from upshot.sql.queries.sources import Scope, SourceColumn
 from upshot.sql.queries.stages import staged
 from upshot.sql.translation import Translation
-from upshot.sql.trees import AGGREGATES, unwrapped
+from upshot.sql.trees import is_aggregate, unwrapped
 from upshot.sql.trouble import Statement
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Test, Variable
 
@@ -142,17 +142,17 @@ class Block:
 
     def grouped_value(self, node: exp.Expression) -> Value | None:
         """The value of a key or an aggregate of a grouped SELECT."""
-        if isinstance(node, (*AGGREGATES, exp.Filter)) and self.groups is None:
+        if is_aggregate(node) and self.groups is None:
             self.statement.refuse(
                 "sql-misplaced-aggregate",
-                f"`{node.sql()}` is not allowed here",
+                f"`{self.statement.spelled(node)}` is not allowed here",
                 node,
                 help="use aggregates in the columns of a SELECT or in HAVING",
             )
         if self.groups is None:
             return None
         found = self.groups.get(self.signature(node))
-        if found is None and isinstance(node, (*AGGREGATES, exp.Filter)):
+        if found is None and is_aggregate(node):
             self.statement.refuse(
                 "sql-misplaced-aggregate",
                 "nested aggregate",

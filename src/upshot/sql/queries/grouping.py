@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from upshot.core.types import NUMBER, SYMBOL, Kind, Type
-from upshot.sql.expressions.expressions import value_of
+from upshot.sql.expressions.expressions import argument_of, value_of
 from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
 from upshot.sql.expressions.values import Case, Value, call, combined, plain
@@ -21,9 +21,10 @@ from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort
 from upshot.sql.queries.presence import MOST_NULLABLE
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.translation import Branch
-from upshot.sql.trees import AGGREGATE_OF, aggregates_in, unwrapped
+from upshot.sql.trees import AGGREGATE_OF, aggregates_in, fold_of, unwrapped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not, Term, Variable
 from upshot.values.aggregates import AGGREGATES
+from upshot.values.functors import MARK, bare_name, is_functor, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class _Spec:
     value: Value | None
     separator: Value | None = None
     """The separator of `string_agg`."""
+
+    @property
+    def word(self) -> str:
+        """The function in names of views and variables."""
+        return bare_name(self.function) if is_functor(self.function) else self.function
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +115,15 @@ class _Grouping:
 
     def _spec(self, node: exp.Expression, signature: str) -> _Spec:
         inner, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        function = AGGREGATE_OF.get(type(inner))
+        fold = fold_of(inner)
+        function = fold or AGGREGATE_OF.get(type(inner))
         if function is None:
-            self._statement.unsupported(f"`{node.sql()}`", node, help=f"there are {', '.join(_spellings())}")
+            self._statement.unsupported(
+                f"`{self._statement.spelled(node)}`", node, help=f"there are {', '.join(_spellings())}"
+            )
         if isinstance(inner, exp.GroupConcat):
             return self._texts(node, inner, condition, signature)
-        argument = inner.this
+        argument = self._folded(inner) if fold else inner.this
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
             if len(argument.expressions) != 1:
@@ -122,16 +131,29 @@ class _Grouping:
                     "count of several columns", node, help="count one column, or use a subquery"
                 )
             argument = argument.expressions[0]
-        if inner.expressions or inner.args.get("order"):
-            self._statement.unsupported(f"`{node.sql()}`", node, help="give the aggregate one value")
+        if (inner.expressions and not fold) or inner.args.get("order"):
+            self._statement.unsupported(f"`{self._statement.spelled(node)}`", node, help="give the aggregate one value")
         counts_rows = argument is None or isinstance(argument, exp.Star)
         if condition is not None:
             chosen = exp.Literal.number(1) if counts_rows else argument.copy()
             argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=chosen)])
             counts_rows = False
+        if fold:
+            (wanted,), _ = signature_of(fold)
+            return _Spec(node, signature, fold, distinct, argument_of(self._block, argument, wanted))
         value = None if counts_rows else value_of(self._block, argument)
         self._refuse_kind(node, function, value)
         return _Spec(node, signature, function, distinct and function not in ("min", "max"), value)
+
+    def _folded(self, node: exp.Expression) -> exp.Expression:
+        """The argument of a fold of the user."""
+        if len(node.expressions) != 1:
+            self._statement.refuse(
+                "wrong-arity", f"`{node.name}` folds one value, not {len(node.expressions)}", node,
+                help=f"write {node.name}(x)",
+            )  # fmt: skip
+        found: exp.Expression = node.expressions[0]
+        return found
 
     def _texts(
         self, node: exp.Expression, inner: exp.GroupConcat, condition: exp.Expression | None, signature: str
@@ -151,7 +173,9 @@ class _Grouping:
             argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
         text = block.value(argument)
         if text.kind not in (None, Kind.SYMBOL):
-            self._statement.refuse("type-mismatch", f"`{node.sql()}` needs text", node, help="use CAST(… AS TEXT)")
+            self._statement.refuse(
+                "type-mismatch", f"`{self._statement.spelled(node)}` needs text", node, help="use CAST(… AS TEXT)"
+            )
         separator = block.value(inner.args.get("separator") or exp.Null())
         if separator.constant is None or separator.kind not in (None, Kind.SYMBOL):
             self._statement.unsupported("a computed separator", node, help="write the separator as text")
@@ -173,9 +197,11 @@ class _Grouping:
             return
         if value.kind is not None and not AGGREGATES[function].accepts(value.kind):
             self._statement.refuse(
-                "type-mismatch", f"`{node.sql()}` needs numbers, not `{value.type.required()}`", node,
+                "type-mismatch",
+                f"`{self._statement.spelled(node)}` needs numbers, not `{value.type.required()}`",
+                node,
                 help="use count, min or max",
-            )  # fmt: skip
+            )
 
     def _refuse_untyped(self) -> None:
         for value in (*self._values, *(s.value for s in self._specs if s.value is not None)):
@@ -329,7 +355,7 @@ class _Grouping:
 
     def _aggregate(self, made: Block, spec: _Spec, argument: Value | None, rows: _Rows) -> Value:
         """The value of an aggregate in every group, by conditions that are added to the block."""
-        result = self._translation.variable(spec.function)
+        result = self._translation.variable(spec.word)
         if argument is None:
             made.conditions.append(Comparison("=", result, Aggregate("count", None, conjunction(rows.body))))
             return plain(result, NUMBER)
@@ -345,13 +371,18 @@ class _Grouping:
         if isinstance(term, Constant) and term.value is None:
             # A rule cannot tell the type of a NULL that it aggregates, and need not: the value is NULL.
             return plain(term, type.optional())
-        aggregate = Aggregate(spec.function, term, conjunction(body))
+        aggregate = Aggregate(self._called(spec), term, conjunction(body))
         if self._nodes and not argument.nullable:
             made.conditions.append(Comparison("=", result, aggregate))
             return plain(result, type)
         if self._around and not self._nodes:
             return self._in_cases(spec, result, aggregate, given, type)
         return self._in_view(made, spec, rows, result, aggregate, given, type)
+
+    def _called(self, spec: _Spec) -> str:
+        """The aggregate as a rule has it: of a fold in a view, the checker adds the types."""
+        is_view = self._translation.now is None
+        return f"{MARK}{spec.word}" if is_functor(spec.function) and is_view else spec.function
 
     def _values_of(self, spec: _Spec, argument: Value, rows: _Rows) -> tuple[tuple[Formula, ...], Term]:
         """The body to aggregate over and the term; of DISTINCT, a view that has every value once."""
@@ -389,13 +420,13 @@ class _Grouping:
         shared = tuple(plain(v, t) for v, t in rows.shared)
         names, types = [v.name for v, _ in rows.shared], [t for _, t in rows.shared]
         some = Atom(
-            translation.view(f"{spec.function}_given", names, types, [Branch((given,), shared)]),
+            translation.view(f"{spec.word}_given", names, types, [Branch((given,), shared)]),
             tuple(v for v, _ in rows.shared),
         )
         found = Branch((*groups, some, Comparison("=", result, aggregate)), (*shared, plain(result, type)))
         nothing = Branch((*groups, Not(some)), (*shared, plain(Constant(None), type.optional())))
-        relation = translation.view(spec.function, [*names, "value"], [*types, type], [found, nothing])
-        value = translation.variable(spec.function)
+        relation = translation.view(spec.word, [*names, "value"], [*types, type], [found, nothing])
+        value = translation.variable(spec.word)
         made.conditions.append(Atom(relation, (*(v for v, _ in rows.shared), value)))
         return plain(value, type.optional())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from upshot.sql.trees import AGGREGATES, column_name, unwrapped
+from upshot.sql.trees import column_name, is_aggregate, unwrapped
 
 if TYPE_CHECKING:
     from upshot.sql.translation import Translation
@@ -99,7 +99,7 @@ def _replaced(node: exp.Expression, missing: set[str], kept: set[str]) -> exp.Ex
     if isinstance(node, exp.Grouping):
         bits = "".join("0" if unwrapped(each).sql() in kept else "1" for each in node.expressions)
         return exp.Literal.number(int(bits, 2))
-    if isinstance(node, (*AGGREGATES, exp.Filter, exp.Query)):
+    if isinstance(node, exp.Query) or is_aggregate(node):
         return node
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expression):

@@ -116,7 +116,7 @@ def sort_columns(
             countable = isinstance(query, exp.Select) and query.args.get("distinct") is None
             if not countable or isinstance(node, exp.Literal):
                 statement.refuse(
-                    "sql-order", f"`{node.sql()}` is not a column of the result", node,
+                    "sql-order", f"`{statement.spelled(node)}` is not a column of the result", node,
                     help="order by a selected column, its name or its number",
                 )  # fmt: skip
             added.append(node)

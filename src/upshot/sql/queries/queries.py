@@ -21,7 +21,7 @@ from upshot.sql.queries.grouping import grouped, is_grouped
 from upshot.sql.queries.grouping_sets import as_counts, has_grouping_sets, one_query_each
 from upshot.sql.queries.limits import CLAUSES, limited
 from upshot.sql.queries.presence import presence
-from upshot.sql.queries.recursion import BestValues, best_values, with_path
+from upshot.sql.queries.recursion import BestValues, best_values, refuse_extremes_of_steps, with_path
 from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.queries.stages import staged_columns
@@ -138,12 +138,16 @@ class QueryReader:
         columns = list(alias.args.get("columns") or []) if alias is not None else []
         for key in ("sample", "laterals", "pivots", "version", "when", "only", "partition", "ordinality"):
             if node.args.get(key):
-                translation.statement.unsupported(f"`{node.sql()}` in FROM", node, help="name a table, view or query")
+                translation.statement.unsupported(
+                    f"`{translation.statement.spelled(node)}` in FROM", node, help="name a table, view or query"
+                )
         if isinstance(node, exp.Table):
             return self._named(translation, node, name, columns, bag)
         if not isinstance(node, exp.Subquery | exp.Values):
             translation.statement.unsupported(
-                f"`{node.sql()}` in FROM", node, help="FROM takes tables, views and queries in parentheses"
+                f"`{translation.statement.spelled(node)}` in FROM",
+                node,
+                help="FROM takes tables, views and queries in parentheses",
             )
         query = node if isinstance(node, exp.Values) else node.this
         found = self.stored(translation, query, around, "query", bag=bag)
@@ -282,11 +286,19 @@ class QueryReader:
         if clause is not None:
             recursive = bool(clause.args.get("recursive"))
             search = clause.args.get("search")
+            if clause.args.get("cycle") is not None:
+                translation.statement.unsupported(
+                    "SEARCH together with CYCLE",
+                    clause.args["cycle"],
+                    help="use one of them, and the other in a view of its own",
+                )
             for each in clause.expressions:
                 alias, query_of = each.args["alias"], each.this
                 name = new_name(translation.statement, alias.this)
                 visible = len(self.tables) + 1 if recursive else len(self.tables)
                 columns = tuple(alias.args.get("columns") or ())
+                if recursive:
+                    refuse_extremes_of_steps(translation.statement, each)
                 if search and each is clause.expressions[-1]:
                     query_of, added = with_path(translation.statement, each, search)
                     columns = (*columns, *(exp.to_identifier(each, quoted=True) for each in added)) if columns else ()

@@ -22,7 +22,7 @@ from upshot.sql.queries.limits import SortColumn, sort_columns
 from upshot.sql.queries.queries import QueryReader
 from upshot.sql.reading import read_script
 from upshot.sql.translation import Translation
-from upshot.sql.trees import inner_query
+from upshot.sql.trees import inner_query, mark_folds
 from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Constant, Rule
 
@@ -74,6 +74,7 @@ def _query(
     schemas, functors = known
     if statement.kind != "query":
         statement.refuse("sql-not-a-query", "this is a definition, not a query", help="use `db.define`")
+    mark_folds(statement.tree, functors)
     tree = inner_query(statement.tree)
     version = _version(statement, tree, constants)
     if has_distinct_on(tree):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from sqlglot import exp
 
 from upshot.sql.expressions.expressions import SORT_KEY
 from upshot.sql.names import matches, new_name
 from upshot.sql.queries.row_sets import RowSet
-from upshot.sql.trees import column_name, inner_query, unwrapped
+from upshot.sql.reading import JOINED
+from upshot.sql.trees import aggregates_in, column_name, inner_query, unwrapped
 from upshot.sql.trouble import Statement
 
 _DEPTH_DIGITS = 10
@@ -97,6 +99,22 @@ def _numbered(key: exp.Expression, columns: Sequence[exp.Identifier]) -> str:
     return columns[int(key.name) - 1].name.lower() if is_place else ""
 
 
+def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
+    """Refuse `min` and `max` over the rows of one step of a recursion: they have a value over all of its rows only."""
+    name = common.args["alias"].this.name.lower()
+    for select in common.this.find_all(exp.Select):
+        sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
+        tables = [each.this for each in sources if each is not None and isinstance(each.this, exp.Table)]
+        best = next((each for each in aggregates_in(select) if isinstance(each, exp.Min | exp.Max)), None)
+        if best is not None and any(table.name.lower() == name for table in tables):
+            word = best.key
+            statement.refuse(
+                "unstratified", f"`{name}` depends on itself through `{word}` of one of its steps", best,
+                label="must range over all rows",
+                help=f"group the whole union: {word}(v) over `FROM (… UNION ALL …) AS q GROUP BY k`",
+            )  # fmt: skip
+
+
 # ---- CYCLE and SEARCH ---------------------------------------------------------------------------
 
 
@@ -117,9 +135,11 @@ def with_path(
     """The query of WITH with the columns that CYCLE or SEARCH adds, and their names."""
     sides = _sides(statement, common, clause)
     table = next(each for each in sides.step.find_all(exp.Table) if each.name.lower() == sides.name.lower())
-    own = new_name(statement, clause.this)
-    if own not in sides.names:
-        statement.refuse("unknown-column", f"unknown column `{own}`", clause, help=f"use {', '.join(sides.names)}")
+    for own in _columns(clause):
+        if new_name(statement, own) not in sides.names:
+            statement.refuse(
+                "unknown-column", f"unknown column `{own.name}`", clause, help=f"use {', '.join(sides.names)}"
+            )
     if str(clause.args.get("kind")) == "CYCLE":
         return _with_cycle(statement, clause, sides, table.alias_or_name)
     return _with_order(statement, clause, sides, table.alias_or_name)
@@ -152,7 +172,7 @@ def _with_cycle(
     """A row on whose path its value has occurred has the mark, and nothing follows it."""
     mark, path = (new_name(statement, clause.args[key]) for key in ("expression", "using"))
     yes, no = clause.args.get("to") or exp.true(), clause.args.get("default") or exp.false()
-    key = _key(clause.this, "/")
+    key = _key(clause, "/")
     start = _around(sides.start, sides.names, [(no, mark), (_joined(_text("/"), key), path)])
     step = sides.step.copy()
     step.append("expressions", exp.column(path, table))
@@ -172,7 +192,7 @@ def _with_order(
 ) -> tuple[exp.Expression, list[str]]:
     """A text that sorts the rows as a search finds them: the path to a row, or its depth before its value."""
     order = new_name(statement, clause.args["expression"])
-    here, key = exp.column(order), _key(clause.this, "")
+    here, key = exp.column(order), _key(clause, "")
     before: exp.Expression = here
     first: exp.Expression = key
     if str(clause.args.get("kind")) == "BREADTH":
@@ -190,14 +210,22 @@ def _with_order(
     return exp.Union(this=start, expression=further, distinct=sides.distinct), [order]
 
 
-def _key(column: exp.Identifier, end: str) -> exp.Expression:
-    """The sort key of a column; that of NULL is behind all others."""
-    key = exp.Anonymous(this=SORT_KEY, expressions=[exp.Column(this=column.copy())])
-    return (
-        _joined(exp.Coalesce(this=key, expressions=[_text("~")]), _text(end))
-        if end
-        else exp.Coalesce(this=key, expressions=[_text("~")])
-    )
+def _columns(clause: exp.RecursiveWithSearch) -> list[exp.Identifier]:
+    """The columns by which it searches, or finds a row again."""
+    column = clause.this
+    names = column.name.split(JOINED)
+    return [exp.to_identifier(name, quoted=True) for name in names] if len(names) > 1 else [column]
+
+
+def _key(clause: exp.RecursiveWithSearch, end: str) -> exp.Expression:
+    """The sort keys of the columns, joined; that of NULL is behind all others."""
+    found: list[exp.Expression] = [
+        exp.Coalesce(
+            this=exp.Anonymous(this=SORT_KEY, expressions=[exp.Column(this=column.copy())]), expressions=[_text("~")]
+        )
+        for column in _columns(clause)
+    ]
+    return reduce(_joined, [*found, *([_text(end)] if end else [])])
 
 
 def _text(value: str) -> exp.Expression:

@@ -24,7 +24,7 @@ from upshot.sql.queries.row_sets import Stored, as_view
 from upshot.sql.queries.sources import Scope, Source
 from upshot.sql.queries.stages import staged_columns
 from upshot.sql.translation import Branch, Translation
-from upshot.sql.trees import AGGREGATE_OF, AGGREGATES, unwrapped
+from upshot.sql.trees import AGGREGATE_OF, is_aggregate, unwrapped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Variable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _outer(
     if isinstance(node, exp.Window):
         windows.append(_read(translation, node, columns, named))
         return exp.column(f"window_{len(windows)}", quoted=True)
-    if isinstance(node, (exp.Column, *AGGREGATES, exp.Filter, exp.Subquery, exp.Exists)):
+    if isinstance(node, exp.Column | exp.Subquery | exp.Exists) or is_aggregate(node):
         return columns.add(node)
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expression) and not isinstance(value, exp.Identifier | exp.DataType):
@@ -227,7 +227,7 @@ def _called(
         return f"nth_value:{_number(translation, function.args.get('offset'), node)}", frame, function.this
     name = AGGREGATE_OF.get(kind)
     if name not in _FOLDS or function.expressions:
-        statement.unsupported(f"`{node.sql()}`", node, help=_HELP)
+        statement.unsupported(f"`{statement.spelled(node)}`", node, help=_HELP)
     argument = function.this
     if isinstance(argument, exp.Distinct):
         statement.unsupported("DISTINCT in a window function", node, help="count distinct values with GROUP BY")
@@ -345,7 +345,9 @@ def _argument(block: Block, window: _Window) -> Value:
         block.statement.unsupported("a window function of NULL", window.node, help="use CAST(NULL AS …)")
     if window.function in ("sum", "mean") and value.kind not in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL):
         block.statement.refuse(
-            "type-mismatch", f"`{window.node.sql()}` needs numbers, not `{value.type.required()}`", window.node,
+            "type-mismatch",
+            f"`{block.statement.spelled(window.node)}` needs numbers, not `{value.type.required()}`",
+            window.node,
             help="use count, min or max",
         )  # fmt: skip
     return value

@@ -1,0 +1,46 @@
+"""Trees made again with some of their nodes changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from upshot.syntax.ast import Node
+
+N = TypeVar("N")
+
+
+def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
+    """The tree with every node, or tuple of nodes, as `visit` makes it of one whose children are made already.
+
+    Trees can be deeper than Python's stack: children come before their parents, by a stack of our own.
+    """
+    made: dict[int, Any] = {}
+    waiting: list[tuple[Any, bool]] = [(root, False)]
+    while waiting:
+        node, has_children = waiting.pop()
+        children = _children(node)
+        if has_children:
+            made[id(node)] = visit(_with_children(node, children, made))
+        else:
+            waiting.append((node, True))
+            waiting.extend((child, False) for child in reversed(children.values()))
+    found: N = made[id(root)]
+    return found
+
+
+def _children(node: Any) -> dict[Any, Any]:
+    if isinstance(node, tuple):
+        return dict(enumerate(node))
+    if not isinstance(node, Node) or not is_dataclass(node):
+        return {}
+    values = {each.name: getattr(node, each.name) for each in fields(node) if each.name != "span"}
+    return {name: value for name, value in values.items() if isinstance(value, Node | tuple)}
+
+
+def _with_children(node: Any, children: dict[Any, Any], made: dict[int, Any]) -> Any:
+    changed = {name: made[id(child)] for name, child in children.items() if made[id(child)] is not child}
+    if not changed:
+        return node
+    return tuple(made[id(each)] for each in node) if isinstance(node, tuple) else replace(node, **changed)
