@@ -47,6 +47,11 @@ class Window:
         begin, acted, now = self.begin[relation], self.acted[relation], self.now[relation]
         return came(begin, acted, now), begin - acted | (acted - now) - (acted - begin)
 
+    def updated(self, relation: str) -> frozenset[Row]:
+        """The rows that went, each with another that came and has the same first column, which is the key."""
+        inserted, deleted = self.of(relation)
+        return frozenset(old + new for old in deleted for new in inserted if old[:1] == new[:1] and old != new)
+
 
 def came(begin: frozenset[Row], acted: frozenset[Row], now: frozenset[Row]) -> frozenset[Row]:
     return (acted - begin) & now | now - acted
@@ -132,10 +137,14 @@ class Interpreter:
         changed = {name: window.of(name) for name in window.now if any(window.of(name))}
         if rule.event is not None:
             came, went = changed.get(rule.event.atom.relation, (frozenset(), frozenset()))
-            return bool({"insert": came, "delete": went, "change": came | went}[rule.event.kind])
+            updated = window.updated(rule.event.atom.relation)
+            return bool({"insert": came, "delete": went, "update": updated, "change": came | went}[rule.event.kind])
         assert rule.condition is not None
         if _has_states(rule.condition):
-            return any(atom.relation in changed for atom, _ in _atoms(rule.condition))
+            return any(
+                window.updated(atom.relation) if atom.state == "updated" else atom.relation in changed
+                for atom, _ in _atoms(rule.condition)
+            )
         if _option(rule, "semantics", "strict") == "nervous":
             return any(
                 (sign != "-" and bool(changed.get(atom.relation, ((), ()))[0]))
@@ -205,7 +214,9 @@ class Interpreter:
         parts: list[Formula] = []
         if rule.event is not None:
             atom = rule.event.atom
-            kinds = {"insert": ["inserted"], "delete": ["deleted"], "change": ["inserted", "deleted"]}[rule.event.kind]
+            kinds = {"change": ["inserted", "deleted"]}.get(
+                rule.event.kind, [f"{rule.event.kind}ed".replace("ee", "e")]
+            )
             choices = tuple(replace(atom, relation=f"{atom.relation}__{kind}") for kind in kinds)
             parts.append(choices[0] if len(choices) == 1 else Or(choices))
         if rule.condition is not None:
@@ -224,12 +235,14 @@ class Interpreter:
             listed = ", ".join(f"c{i}: number" for i in range(arity))
             for suffix in ("", "__old", "__inserted", "__deleted"):
                 text.append(f".decl {name}{suffix}({listed})")
+            text.append(f".decl {name}__updated({', '.join(f'c{i}: number' for i in range(2 * arity))})")
             inserted, deleted = window.of(name)
             facts |= {
                 name: set(state[name]),
                 f"{name}__old": set(window.begin[name]),
                 f"{name}__inserted": set(inserted),
                 f"{name}__deleted": set(deleted),
+                f"{name}__updated": set(window.updated(name)),
             }
         program = check(parse("\n".join([*text, print_item(item)]), "condition"))
         return frozenset(evaluate(program, facts)["answer"])

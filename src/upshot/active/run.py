@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
+from upshot.active.transition_tables import has_updates, rows_of
 from upshot.active.turn_log import RuleTurn, TurnLog
 from upshot.check.program import CheckedRule, Clause, RuleAction
 from upshot.core.errors import DataError
@@ -90,7 +91,7 @@ class RuleRun:
     ) -> None:
         self._rules, self._change, self._call, self._make_log = rules, change, call, log
         self._log: TurnLog | None = None
-        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets())
+        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets(), has_updates(rules.keys))
         self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
         self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
         self._heard: dict[str, Net] = {}
@@ -223,8 +224,7 @@ class RuleRun:
             found = window.of(rule.becomes).inserted
         else:
             given = {
-                each.schema.name: (each.schema, _rows_of(window, each.relation, each.operation))
-                for each in rule.windows
+                each.schema.name: (each.schema, list(rows_of(each, window.of(each.relation)))) for each in rule.windows
             }
             found = row_set(self._change.query_open(rule.instance, rule.clauses, given, rule.helpers))
             if found and rule.before_schema is not None:
@@ -269,11 +269,6 @@ def _join(total: Work, more: Work) -> None:
 
 def _firing(rule: CheckedRule, rows: Rows, turn: RuleTurn) -> Firing:
     return Firing(rule.name, shown(rule.name, rows, rule.shown), rows, rule.coupling, rule.shown, turn=turn)
-
-
-def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]:
-    found = window.of(relation)
-    return list(found.inserted if operation == INSERTED else found.deleted)
 
 
 def _net(delta: tuple[Rows, Rows] | None) -> Net:

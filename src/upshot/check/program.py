@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.operations import OPPOSITE
+from upshot.core.operations import OPPOSITE, SIGNS
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
@@ -64,11 +64,12 @@ EVERY: tuple[Mapping[str, object], ...] = ({},)
 @dataclass(frozen=True, slots=True)
 class WindowTable:
     """The rows that came to (`inserted`) or went from (`deleted`) a relation in a rule's window, under a name of their
-    own."""
+    own; or pairs of a row that went and one with the same `key` that came (`updated`)."""
 
     schema: Schema
     relation: str
     operation: str
+    key: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class RuleAction:
 class CheckedRule:
     """`instance`: the values an instance consists of, parameters first, then what the actions use. `shown`: the places
     of those that users see, the parameters or, without any, all variables. `identity`: the places that tell instances
-    apart. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is enough
-    for a turn.
+    apart. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; one of them is
+    enough for a turn.
 
     `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
     `before` derive the identities that held before the window already; those do not fire. A strict condition without an
@@ -139,7 +140,8 @@ class CheckedRule:
         A rule after the commit has one turn, and its window is the transaction. Windows of other rules begin at earlier
         turns: a row that came before one and left after it is no net change of the transaction, yet one of the window.
         """
-        found = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
+        stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
+        found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
         if self.coupling != "after":
             found |= {(relation, OPPOSITE[operation]) for relation, operation in found}
         return frozenset(found) if self.is_awake else frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from upshot.check.active.activations import activated, binding_tables, bound_parameters
-from upshot.check.active.conditions import Condition, Taken, condition_of
+from upshot.check.active.conditions import Condition, Taken, condition_of, event_atom
 from upshot.check.active.rule_options import (
     RuleOptions,
     check_groups,
@@ -15,6 +15,7 @@ from upshot.check.active.rule_options import (
     rule_options,
     warn_of_idle_options,
 )
+from upshot.check.active.transitions import map_atoms
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.constraints import inferred_schema
 from upshot.check.findings import Findings
@@ -23,6 +24,7 @@ from upshot.check.names.variables import atoms
 from upshot.check.program import EVERY, CheckedRule, CheckedRules, RuleAction, ViewOptions
 from upshot.check.strata import needs
 from upshot.check.types.elaborate import Target
+from upshot.core.operations import UPDATED
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
 from upshot.syntax.printing import print_atom
@@ -161,7 +163,7 @@ def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
     """Reports unknown and misplaced names; False when the rule cannot be looked at further."""
     fine = _parameters(rule, findings)
     if rule.event is not None:
-        fine = check.formula(rule.event.atom) and fine
+        fine = check.formula(event_atom(rule.event)) and fine
     if rule.condition is not None:
         fine = check.formula(rule.condition) and fine
     if not rule.actions:
@@ -261,9 +263,18 @@ def _targets(rule: ActiveRule, actions: Iterable[RuleAction], schemas: Mapping[s
 
 
 def _whole(rule: ActiveRule) -> Formula:
-    """Event and condition as one formula; states count for nothing where only names and types are looked at."""
-    parts = ([] if rule.event is None else [rule.event.atom]) + ([] if rule.condition is None else [rule.condition])
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    """Event and condition as one formula. States count for nothing where only names and types are looked at: an update
+    is two rows of its relation."""
+    parts: list[Formula] = [] if rule.event is None else [event_atom(rule.event)]
+    parts += [] if rule.condition is None else [rule.condition]
+    return map_atoms(parts[0] if len(parts) == 1 else And(tuple(parts)), _rows)
+
+
+def _rows(atom: Atom) -> Formula:
+    if atom.state != UPDATED:
+        return atom
+    half = len(atom.args) // 2
+    return And(tuple(Atom(atom.relation, args, span=atom.span) for args in (atom.args[:half], atom.args[half:])))
 
 
 def _nodes(rule: ActiveRule) -> list[Formula | Term]:

@@ -12,12 +12,13 @@ from upshot.check.clause.clauses import ClauseMaker, Inferred
 from upshot.check.constraints import inferred_schema, retyped
 from upshot.check.names.variables import all_names, atoms, fresh_name, terms_of
 from upshot.check.program import Clause, WindowTable
-from upshot.core.operations import DELETED, INSERTED
+from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable, Wildcard
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Event, Formula, Not, Test, Variable, Wildcard
 
 BOTH = (INSERTED, DELETED)
-_OPERATIONS = {"insert": (INSERTED,), "delete": (DELETED,), "change": BOTH}
+EVENTS = {"insert": (INSERTED,), "delete": (DELETED,), "update": (UPDATED,), "change": BOTH}
+"""The changes that the words of events stand for."""
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ def condition_of(
     states.schemas.update((table.name, table) for table in taken.bindings)
     work = Work(rule, head, schema, maker, free, states, taken.bindings)
     identity = _identity(rule, head)
-    stated = any(atom.state for formula in _formulas(rule) for atom in atoms(formula))
+    stated = rule.condition is not None and any(atom.state for atom in atoms(rule.condition))
     if rule.event is not None:
         found = _on_event(work, identity, strict=not (nervous or stated))
     elif stated:
@@ -135,8 +136,13 @@ def _contradicts_itself(clause: Clause) -> bool:
 
 
 def _formulas(rule: ActiveRule) -> list[Formula]:
-    event: list[Formula] = [] if rule.event is None else [rule.event.atom]
+    event: list[Formula] = [] if rule.event is None else [event_atom(rule.event)]
     return event + ([] if rule.condition is None else [rule.condition])
+
+
+def event_atom(event: Event) -> Atom:
+    """The literal over the rows of the event; that of an update has two rows."""
+    return replace(event.atom, state=UPDATED) if event.kind == "update" else event.atom
 
 
 def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
@@ -269,7 +275,7 @@ def _on_event(work: Work, identity: tuple[int, ...], strict: bool) -> Condition:
     rule = work.rule
     assert rule.event is not None
     event = rule.event.atom
-    operations = _OPERATIONS[rule.event.kind]
+    operations = EVENTS[rule.event.kind]
     found = Condition(identity, tuple((event.relation, each) for each in operations))
     found.clauses = _transition_clauses(work, rule.condition, operations)
     if strict and rule.condition is not None and any(True for _ in atoms(rule.condition)):
@@ -288,8 +294,12 @@ def _on_any_change(work: Work, identity: tuple[int, ...]) -> Condition:
     """A condition that looks at transitions itself: every change of a relation in it is a reason to look."""
     condition = work.rule.condition
     assert condition is not None
-    triggers = tuple(dict.fromkeys((atom.relation, each) for atom in atoms(condition) for each in BOTH))
-    return Condition(identity, triggers, clauses=_transition_clauses(work, condition, ()))
+    triggers = {
+        (atom.relation, each): None
+        for atom in atoms(condition)
+        for each in ((UPDATED,) if atom.state == UPDATED else BOTH)
+    }
+    return Condition(identity, tuple(triggers), clauses=_transition_clauses(work, condition, ()))
 
 
 def _transition_clauses(work: Work, condition: Formula | None, operations: Iterable[str]) -> tuple[Clause, ...]:

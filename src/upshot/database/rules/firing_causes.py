@@ -8,15 +8,17 @@ or lost between the states around the turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.active.transition_tables import rows_of
+from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
 from upshot.check.names.variables import atoms
 from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
-from upshot.core.operations import DELETED, INSERTED
+from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
 from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, moment_of, refuse_unreachable
 from upshot.reasons.changed import CAME, WENT, Changed, matching
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.database.state import State
     from upshot.reasons.derivation import Derivation
+    from upshot.syntax.ast import Term
 
 _SIGNS = {INSERTED: "+", DELETED: "-"}
 _CHANGES = {INSERTED: CAME, DELETED: WENT}
@@ -199,7 +202,7 @@ class _FiringSearch:
         """The row of the event; the condition has no part in it."""
         event = self._written.event
         assert event is not None, "it has one"
-        wanted = {"insert": (INSERTED,), "delete": (DELETED,)}.get(event.kind, (INSERTED, DELETED))
+        wanted = EVENTS[event.kind]
         found = [
             (literal, premise, table)
             for literal, premise in rule.literals
@@ -209,8 +212,7 @@ class _FiringSearch:
         text = print_atom(Atom(event.atom.relation, event.atom.args))
         alike = [each for each in found if print_atom(Atom(each[2].relation, each[0].args)) == text]
         for literal, premise, table in alike or found:
-            atom = Atom(table.relation, literal.args)
-            self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+            self._in_table(table, literal.args, premise.row(binding), home)
 
     def _in_condition(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
         """The literals over tables of the window, and others that the window made true."""
@@ -221,8 +223,7 @@ class _FiringSearch:
             assert isinstance(literal, Atom), "a premise is a positive literal"
             table = self._windows.get(premise.relation)
             if table is not None:
-                atom = Atom(table.relation, literal.args)
-                self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+                self._in_table(table, literal.args, premise.row(binding), home)
             elif premise.relation in self._program.schemas:
                 self._changed_row("+", literal, INSERTED, premise.row(binding), home)
 
@@ -247,7 +248,7 @@ class _FiringSearch:
         for atom in atoms(self._written.condition):
             text = print_atom(replace(atom, state=""))
             for operation in (INSERTED, DELETED):
-                if (atom.relation, operation) in self._rule.triggers:
+                if any((atom.relation, each) in self._rule.triggers for each in (operation, UPDATED)):
                     self._changed_relation(f"{_SIGNS[operation]}{text}", atom.relation, home, (operation,))
 
     def _changed_relation(
@@ -261,6 +262,13 @@ class _FiringSearch:
             for row in sorted(found.inserted if operation == INSERTED else found.deleted, key=repr):
                 self._add(differential, (relation, row), operation, home)
 
+    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _Findings) -> None:
+        """A row of a table of the window; of an update, the row that went and the one that came."""
+        arity = len(args) // len(SIGNS[table.operation])
+        for part, sign in enumerate(SIGNS[table.operation]):
+            places = slice(part * arity, (part + 1) * arity)
+            self._changed_row(_SIGNS[sign], Atom(table.relation, args[places]), sign, row[places], home)
+
     def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _Findings) -> None:
         """A row that matches a literal, if it came or went in the window."""
         self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
@@ -271,9 +279,8 @@ class _FiringSearch:
         if gained is not None:
             home.add(differential, [row_text(self._program, relation, row)], [gained[1]])
 
-    def _changes(self, table: WindowTable) -> frozenset[Row]:
-        found = self._around.turn.window.of(table.relation)
-        return found.inserted if table.operation == INSERTED else found.deleted
+    def _changes(self, table: WindowTable) -> Collection[Row]:
+        return rows_of(table, self._around.turn.window.of(table.relation))
 
 
 def _differential(literal: Literal) -> str:
