@@ -24,6 +24,7 @@ from upshot.syntax.ast import (
     Not,
     Or,
     Program,
+    Rule,
     Term,
     Test,
     Variable,
@@ -75,6 +76,14 @@ class Interpreter:
         self._plain = Program(tuple(item for item in program.items if not isinstance(item, ActiveRule)))
         self._rules = [item for item in program.items if isinstance(item, ActiveRule)]
         self._arity = {item.name: len(item.attributes) for item in program.items if isinstance(item, Declaration)}
+        self._views: dict[str, list[Rule]] = {}
+        """The rules of views that are not recursive, which a nervous condition looks through."""
+        for item in self._plain.items:
+            if isinstance(item, Rule) and item.body is not None:
+                self._views.setdefault(item.heads[0].relation, []).append(item)
+        for view, rules in list(self._views.items()):
+            if any(atom.relation == view for rule in rules for atom, _ in _atoms(rule.body)):
+                del self._views[view]
         self._checked = check(self._plain)
         self._most = most
 
@@ -146,12 +155,18 @@ class Interpreter:
                 for atom, _ in _atoms(rule.condition)
             )
         if _option(rule, "semantics", "strict") == "nervous":
-            return any(
-                (sign != "-" and bool(changed.get(atom.relation, ((), ()))[0]))
-                or (sign != "+" and bool(changed.get(atom.relation, ((), ()))[1]))
-                for atom, sign in _atoms(rule.condition)
-            )
+            return self._has_changes(rule.condition, changed)
         return bool(self._became_true(rule, window))
+
+    def _has_changes(self, formula: Formula | None, changed: Mapping[str, Any]) -> bool:
+        """Whether a literal could become true by the changes, through views too."""
+        return any(
+            any(self._has_changes(rule.body, changed) for rule in self._views[atom.relation])
+            if sign == "+" and atom.relation in self._views
+            else (sign != "-" and bool(changed.get(atom.relation, ((), ()))[0]))
+            or (sign != "+" and bool(changed.get(atom.relation, ((), ()))[1]))
+            for atom, sign in _atoms(formula)
+        )
 
     def _instances(self, rule: ActiveRule, window: Window) -> frozenset[Row]:
         columns, identity = _columns(rule), _identity(rule)
@@ -178,11 +193,24 @@ class Interpreter:
         """What can be derived with one literal restricted to rows that changed."""
         found: set[Row] = set()
         for place, (atom, sign) in enumerate(_atoms(rule.condition)):
-            for state, wanted in (("inserted", "+"), ("deleted", "-")):
+            for state, wanted in self._ways(atom, sign):
                 if sign in (wanted, "="):
                     focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
                     found |= self._answers(rule, columns, window, window.now, focus)
         return frozenset(found)
+
+    def _ways(self, atom: Atom, sign: str) -> tuple[tuple[str, str], ...]:
+        """The rows through which a literal of this sign is read."""
+        return (("through" if sign == "+" and atom.relation in self._views else "inserted", "+"), ("deleted", "-"))
+
+    def _rows_through_changes(self, view: str, window: Window) -> frozenset[Row]:
+        """What the rules of a view derive with one literal restricted to rows that changed."""
+        found: frozenset[Row] = frozenset()
+        for rule in self._views[view]:
+            head = rule.heads[0]
+            columns = [arg.name for arg in head.args if isinstance(arg, Variable)]
+            found |= self._through_a_change(ActiveRule(view, head.args, (), None, rule.body), columns, window)
+        return found
 
     def differentials(self, name: str, window: Window) -> dict[str, frozenset[Row]] | None:
         """The instances that each literal of a nervous condition derives through its changed rows, under the signed
@@ -193,7 +221,7 @@ class Interpreter:
             return None
         found: dict[str, frozenset[Row]] = {}
         for place, (atom, sign) in enumerate(_atoms(rule.condition)):
-            for state, wanted in (("inserted", "+"), ("deleted", "-")):
+            for state, wanted in self._ways(atom, sign):
                 if sign in (wanted, "="):
                     focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
                     text = "±" if sign == "=" else f"{sign}{print_atom(atom)}"
@@ -233,7 +261,7 @@ class Interpreter:
         text = []
         for name, arity in self._arity.items():
             listed = ", ".join(f"c{i}: number" for i in range(arity))
-            for suffix in ("", "__old", "__inserted", "__deleted"):
+            for suffix in ("", "__old", "__inserted", "__deleted", "__through"):
                 text.append(f".decl {name}{suffix}({listed})")
             text.append(f".decl {name}__updated({', '.join(f'c{i}: number' for i in range(2 * arity))})")
             inserted, deleted = window.of(name)
@@ -244,6 +272,9 @@ class Interpreter:
                 f"{name}__deleted": set(deleted),
                 f"{name}__updated": set(window.updated(name)),
             }
+        if focus is not None and focus.state == "through":
+            view = list(_atoms(rule.condition))[focus.place][0].relation
+            facts[f"{view}__through"] = set(self._rows_through_changes(view, window))
         program = check(parse("\n".join([*text, print_item(item)]), "condition"))
         return frozenset(evaluate(program, facts)["answer"])
 

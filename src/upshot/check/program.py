@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -92,6 +92,7 @@ class CheckedRule:
     enough for a turn.
 
     `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
+    `expanded` are helpers of a nervous rule: the rows of a view that are derived through a changed row.
     `before` derive the identities that held before the window already; those do not fire. A strict condition without an
     event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
     but its identity there are no clauses. A condition that picks whole rows of one relation needs no view: `becomes` is
@@ -111,6 +112,7 @@ class CheckedRule:
     windows: tuple[WindowTable, ...] = ()
     clauses: tuple[Clause, ...] = ()
     helpers: Mapping[str, Schema] = field(default_factory=dict, hash=False)
+    expanded: Mapping[str, str] = field(default_factory=dict, hash=False)
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: str | None = None
@@ -154,13 +156,15 @@ class CheckedRule:
 
 @dataclass(slots=True)
 class CheckedRules:
-    """The checked rules, and the hidden views that their conditions are, with all that views have."""
+    """The checked rules, and the hidden views that their conditions are, with all that views have. `expandable` are the
+    clauses of views that nervous conditions look through."""
 
     rules: list[CheckedRule] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     clauses: list[Clause] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     options: dict[str, ViewOptions] = field(default_factory=dict)
+    expandable: Mapping[str, Sequence[Clause]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from upshot.check.active.activations import activated, binding_tables, bound_parameters
 from upshot.check.active.conditions import Condition, Taken, condition_of, event_atom
+from upshot.check.active.nervous import expandable
 from upshot.check.active.rule_options import (
     RuleOptions,
     check_groups,
@@ -21,7 +22,7 @@ from upshot.check.constraints import inferred_schema
 from upshot.check.findings import Findings
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.variables import atoms
-from upshot.check.program import EVERY, CheckedRule, CheckedRules, RuleAction, ViewOptions
+from upshot.check.program import EVERY, CheckedRule, CheckedRules, Clause, RuleAction, ViewOptions
 from upshot.check.strata import needs
 from upshot.check.types.elaborate import Target
 from upshot.core.operations import UPDATED
@@ -31,17 +32,22 @@ from upshot.syntax.printing import print_atom
 
 
 def active_rules(
-    rules: Sequence[ActiveRule], activations: Sequence[Activation], maker: ClauseMaker, names: NameCheck
+    rules: Sequence[ActiveRule],
+    activations: Sequence[Activation],
+    views: Sequence[Clause],
+    maker: ClauseMaker,
+    names: NameCheck,
 ) -> CheckedRules:
-    """All rules that are right; what is wrong with the others is in the findings."""
-    found = CheckedRules()
+    """All rules that are right; what is wrong with the others is in the findings. `views` are the clauses of the
+    relations that they read."""
+    found = CheckedRules(expandable=expandable(views, maker.schemas))
     findings = maker.findings
     distinct: dict[str, ActiveRule] = {}
     options: dict[str, RuleOptions] = {}
     for rule in rules:
         meant = rule_options(rule, findings)
         # Of a rule defined twice only the mistakes count.
-        kept = found if _is_new(rule, distinct, names, findings) else CheckedRules()
+        kept = found if _is_new(rule, distinct, names, findings) else CheckedRules(expandable=found.expandable)
         distinct.setdefault(rule.name, rule)
         options.setdefault(rule.name, meant)
         bound = bound_parameters(rule, activations, awake=meant.values.get("active") != "false")
@@ -98,7 +104,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     if schema is None or findings.reported > start:
         return
     tables = binding_tables(rule.name, schema, options.bound or ())
-    taken = Taken(tuple(found.schemas), tables)
+    taken = Taken(tuple(found.schemas), tables, found.expandable)
     when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, taken)
     if findings.reported > start:
         return
@@ -135,6 +141,7 @@ def _checked(
         windows=when.windows,
         clauses=when.clauses,
         helpers=when.helpers,
+        expanded=when.expanded,
         before=when.before,
         before_schema=when.before_schema,
         becomes=None if when.becomes is None else when.becomes.name,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from upshot.check.active.nervous import Differentials, Views
 from upshot.check.active.transitions import States, as_old
 from upshot.check.clause.clause_form import Conjunction, alternatives
 from upshot.check.clause.clauses import ClauseMaker, Inferred
@@ -30,6 +31,7 @@ class Condition:
     windows: tuple[WindowTable, ...] = ()
     clauses: tuple[Clause, ...] = ()
     helpers: Mapping[str, Schema] = field(default_factory=dict)
+    expanded: Mapping[str, str] = field(default_factory=dict)
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: Schema | None = None
@@ -39,10 +41,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """`names` of hidden views that are taken, and the tables with the `bindings` that the rule is active for."""
+    """`names` of hidden views that are taken, the tables with the `bindings` that the rule is active for, and the
+    `views` that a nervous condition expands."""
 
     names: Collection[str] = ()
     bindings: tuple[Schema, ...] = ()
+    views: Views = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def condition_of(
     elif stated:
         found = _on_any_change(work, identity)
     elif nervous:
-        found = _nervous(work, identity)
+        found = _nervous(work, identity, taken.views)
     else:
         found = _becoming(work, identity, taken.names)
     clauses = (*found.clauses, *found.before)
@@ -232,39 +236,15 @@ def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]
 # ---- a condition holds, and something changed -----------------------------------------------------
 
 
-def _nervous(work: Work, identity: tuple[int, ...]) -> Condition:
-    """One differential per literal: a positive one through its inserted rows, a negated one through its deleted rows; a
-    change of a relation in an aggregate lets every instance that holds fire."""
+def _nervous(work: Work, identity: tuple[int, ...], views: Views) -> Condition:
+    """One differential per literal; see `nervous.py`."""
     rule, states = work.rule, work.states
     assert rule.condition is not None
-    triggers: dict[tuple[str, str], None] = {}
-    bodies: list[Formula] = []
-    for conjunction in alternatives(rule.condition):
-        aggregated = dict.fromkeys(_aggregated(conjunction))
-        for place, literal in enumerate(conjunction):
-            rest = [*conjunction[:place], *conjunction[place + 1 :]]
-            match literal:
-                case Atom(relation, args):
-                    triggers[relation, INSERTED] = None
-                    bodies.append(And((Atom(states.window(relation, INSERTED), args, span=literal.span), *rest)))
-                case Not(Atom(relation, args)):
-                    triggers[relation, DELETED] = None
-                    gone = Atom(states.window(relation, DELETED), args, span=literal.span)
-                    bodies.append(And((gone, literal, *rest)))
-                case _:
-                    pass
-        if aggregated:
-            triggers |= dict.fromkeys((relation, each) for relation in aggregated for each in BOTH)
-            bodies.append(And((states.changed(aggregated), *conjunction)))
-    clauses = work.clauses(bodies)
-    return Condition(identity, tuple(triggers), clauses=(*clauses, *states.take_clauses()))
-
-
-def _aggregated(conjunction: Conjunction) -> Iterator[str]:
-    """The relations in aggregates: all but those of the literals themselves."""
-    for literal in conjunction:
-        plain = literal.body if isinstance(literal, Not) else literal
-        yield from (atom.relation for atom in atoms(plain) if atom is not plain)
+    found = Differentials(states, views)
+    bodies = [And(body) for conjunction in alternatives(rule.condition) for body in found.of(conjunction)]
+    clauses = (*work.clauses(bodies), *states.take_clauses())
+    expanded = {name: view for view, name in found.expanded.items()}
+    return Condition(identity, tuple(found.triggers), clauses=clauses, expanded=expanded)
 
 
 # ---- events and transitions -----------------------------------------------------------------------

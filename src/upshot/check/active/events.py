@@ -84,7 +84,7 @@ class Events:
             return True
         values = known_values(source, action)
         names = [table.schema.name for table in rule.windows if (table.relation, table.operation) == event]
-        return any(can_meet(values, name, clause) for clause in instance_clauses(rule) for name in names)
+        return any(can_meet(values, name, clause) for clause in rule.clauses for name in names)
 
     def read(self, rule: CheckedRule) -> frozenset[str]:
         """All relations that the rule's condition rests on."""

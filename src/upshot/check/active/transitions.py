@@ -180,9 +180,7 @@ class States:
     def _old_rows(self, atom: Atom, around: Conjunction) -> Atom:
         """The atom over a relation that holds the old rows which the literals around ask for."""
         args = tuple(t if isinstance(t, Variable | Constant) else self.variable("Any") for t in atom.args)
-        name = fresh_name(f"{atom.relation}_old", self.schemas)
-        columns = tuple(Column(c.name, c.type) for c in self.schemas[atom.relation].columns)
-        self._add(Schema(name, columns, Role.VIEW))
+        name = self.helper(f"{atom.relation}_old", atom.relation)
         guards = self._guards({v.name for t in args for v in occurrences(t)}, atom, around)
         self._define(Atom(name, args, span=atom.span), And((*guards, self._old(replace(atom, args=args)))))
         return Atom(name, atom.args, span=atom.span)
@@ -205,6 +203,17 @@ class States:
                 reached.update(v.name for v in occurrences(each))
             waiting = [each for each in waiting if each not in tied]
         return found
+
+    def helper(self, wish: str, like: str) -> str:
+        """The name of a new relation with the columns of another; its clauses follow."""
+        columns = tuple(Column(c.name, c.type) for c in self.schemas[like].columns)
+        name = fresh_name(wish, self.schemas)
+        self._add(Schema(name, columns, Role.VIEW))
+        return name
+
+    def define(self, clause: Clause) -> None:
+        """Adds a clause of a helper."""
+        self._clauses.append(clause)
 
     def _add(self, schema: Schema) -> None:
         self.schemas[schema.name] = schema

@@ -222,10 +222,24 @@ class _FiringSearch:
                 continue
             assert isinstance(literal, Atom), "a premise is a positive literal"
             table = self._windows.get(premise.relation)
-            if table is not None:
+            if premise.relation in self._rule.expanded:
+                self._in_expansion(literal, premise.row(binding), home)
+            elif table is not None:
                 self._in_table(table, literal.args, premise.row(binding), home)
             elif premise.relation in self._program.schemas:
                 self._changed_row("+", literal, INSERTED, premise.row(binding), home)
+
+    def _in_expansion(self, literal: Atom, row: Row, home: _Findings) -> None:
+        """A row of a view, derived through changed rows of the relations below it."""
+        found = _Findings()
+        for number, clause in enumerate(self._rule.clauses):
+            if clause.head.relation == literal.relation:
+                rule = concrete_rule(number, clause, self._schemas, ())
+                for _, binding in self._instances(rule, [row]):
+                    self._in_condition(rule, binding, found)
+        if found.trees:
+            view = self._rule.expanded[literal.relation]
+            home.add(f"+{print_atom(replace(literal, relation=view))}", found.literals, found.trees)
 
     def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _Findings) -> None:
         """A negated literal with rows at the last turn, or an aggregate over relations that changed."""
