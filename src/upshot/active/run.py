@@ -39,7 +39,7 @@ class OpenChange(Protocol):
 
     def insert(self, name: str, rows: Any) -> None: ...
     def delete(self, name: str, rows: Any) -> None: ...
-    def propagate(self) -> Deltas: ...
+    def propagate(self, *, several_turns: bool = ...) -> Deltas: ...
     def reopen(self) -> None: ...
     def query_open(
         self,
@@ -96,6 +96,7 @@ class RuleRun:
         self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
         self._heard: dict[str, Net] = {}
         self._deltas: Deltas | None = None
+        self._several_turns = False
         self._cascade = Cascade(most)
         self._earlier = Work()
         self.firings: list[Firing] = []
@@ -146,6 +147,10 @@ class RuleRun:
 
     def process(self, names: frozenset[str]) -> Deltas:
         """A processing point: these rules have their turns, until none is triggered."""
+        if not self._several_turns:
+            # The opposite of what rules listen to matters from now on: see `check/active/heard.py`.
+            self._several_turns = True
+            self._reopen()
         self._propagate()
         return self._process(names)
 
@@ -179,7 +184,7 @@ class RuleRun:
     def _propagate(self) -> Deltas:
         if self._deltas is None:
             try:
-                self._deltas = self._change.propagate()
+                self._deltas = self._change.propagate(several_turns=self._several_turns)
             except BaseException:
                 # Half a propagation must not be the start of the next one.
                 self._change.reopen()

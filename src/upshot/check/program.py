@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.operations import OPPOSITE, SIGNS
+from upshot.core.operations import SIGNS
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
@@ -137,15 +137,10 @@ class CheckedRule:
 
     @property
     def hears(self) -> frozenset[tuple[str, str]]:
-        """The changes that the rule must be told of: pairs of a relation and `inserted` or `deleted`.
-
-        A rule after the commit has one turn, and its window is the transaction. Windows of other rules begin at earlier
-        turns: a row that came before one and left after it is no net change of the transaction, yet one of the window.
-        """
+        """The changes that the rule listens to: pairs of a relation and `inserted` or `deleted`. `check/active/heard.py`
+        says which others it has to be told of."""
         stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
         found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
-        if self.coupling != "after":
-            found |= {(relation, OPPOSITE[operation]) for relation, operation in found}
         return frozenset(found) if self.is_awake else frozenset()
 
     @property

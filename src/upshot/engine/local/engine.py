@@ -208,8 +208,10 @@ class LocalEngine:
         self._reached = False
         return self._now.tables[name], codes
 
-    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+    def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included."""
+        if self._now.on_demand is not None:
+            self._now.on_demand.several_turns = several_turns
         work = self.work = Work()
         self._codec.functions.begin()
         changed: list[str] = []

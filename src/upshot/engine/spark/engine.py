@@ -245,9 +245,11 @@ class SparkEngine:
         if not self._staged and self._before is None:
             self._sweep()
 
-    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+    def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included. If the cluster
         loses something, all is thrown away and done again from the committed rows, a few times."""
+        if self._now.on_demand is not None:
+            self._now.on_demand.several_turns = several_turns
         for number in range(1, ATTEMPTS + 1):
             try:
                 deltas = self._sending(self._attempt, self._undo_attempt)
