@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
+from upshot.active.row_sets import NONE, PythonSets, RowSet, changed_rows, given_rows, same_rows
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
 from upshot.active.transition_tables import has_updates, rows_of
 from upshot.active.turn_log import RuleTurn, TurnLog
@@ -29,9 +30,9 @@ from upshot.engine.rule_processor import RuleProcessor, Window
 from upshot.engine.work import ViewWork, Work
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
-RowSet = frozenset[Row]
 Net = tuple[RowSet, RowSet]
-NOTHING: Net = (frozenset(), frozenset())
+NOTHING: Net = (NONE, NONE)
+SETS = PythonSets()
 
 
 class OpenChange(Protocol):
@@ -45,25 +46,12 @@ class OpenChange(Protocol):
         self,
         schema: Schema,
         clauses: Sequence[Clause],
-        given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = ...,
     ) -> Rows: ...
 
     @property
     def work(self) -> Work: ...
-
-
-class PythonSets:
-    """Rows as Python holds them."""
-
-    def union(self, parts: Sequence[RowSet]) -> RowSet:
-        return frozenset().union(*parts)
-
-    def without(self, rows: RowSet, others: RowSet) -> RowSet:
-        return rows - others
-
-    def is_empty(self, rows: RowSet) -> bool:
-        return not rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +79,7 @@ class RuleRun:
     ) -> None:
         self._rules, self._change, self._call, self._make_log = rules, change, call, log
         self._log: TurnLog | None = None
-        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets(), has_updates(rules.keys))
+        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, SETS, has_updates(rules.keys))
         self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
         self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
         self._heard: dict[str, Net] = {}
@@ -197,12 +185,14 @@ class RuleRun:
         for relation in sorted(self._rules.followed):
             now = _net(deltas.get(relation))
             before = self._heard.get(relation, NOTHING)
-            if now == before:
+            if all(map(same_rows, now, before)):
                 continue
             self._heard[relation] = now
             (came_now, went_now), (came, went) = now, before
-            self._processor.changed(relation, DELETED, went_now - went | came - came_now)
-            self._processor.changed(relation, INSERTED, came_now - came | went - went_now)
+            deleted = SETS.union((SETS.without(went_now, went), SETS.without(came, came_now)))
+            inserted = SETS.union((SETS.without(came_now, came), SETS.without(went, went_now)))
+            self._processor.changed(relation, DELETED, deleted)
+            self._processor.changed(relation, INSERTED, inserted)
 
     # ---- turns --------------------------------------------------------------------------------------
 
@@ -229,7 +219,8 @@ class RuleRun:
             found = window.of(rule.becomes).inserted
         else:
             given = {
-                each.schema.name: (each.schema, list(rows_of(each, window.of(each.relation)))) for each in rule.windows
+                each.schema.name: (each.schema, given_rows(rows_of(each, window.of(each.relation))))
+                for each in rule.windows
             }
             found = row_set(self._change.query_open(rule.instance, rule.clauses, given, rule.helpers))
             if found and rule.before_schema is not None:
@@ -277,4 +268,4 @@ def _firing(rule: CheckedRule, rows: Rows, turn: RuleTurn) -> Firing:
 
 
 def _net(delta: tuple[Rows, Rows] | None) -> Net:
-    return NOTHING if delta is None else (row_set(delta[0]), row_set(delta[1]))
+    return NOTHING if delta is None else (changed_rows(delta[0]), changed_rows(delta[1]))

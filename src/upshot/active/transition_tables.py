@@ -9,10 +9,10 @@ from upshot.core.operations import INSERTED, UPDATED
 from upshot.core.rows import Row
 
 if TYPE_CHECKING:
+    from upshot.active.row_sets import RowSet
     from upshot.check.program import WindowTable
     from upshot.engine.rule_processor import Transition
 
-RowSet = frozenset[Row]
 Key = tuple[int, ...]
 
 

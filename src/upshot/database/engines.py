@@ -83,7 +83,7 @@ class Engine(Protocol):
         self,
         schema: Schema,
         clauses: Sequence[Clause],
-        given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = ...,
     ) -> Rows:
         """The answer to clauses in the state that `propagate` has reached. `given` relations have these rows, and are

@@ -455,7 +455,7 @@ class PlacedEngine:
         return answer
 
     def query_open(
-        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
         answer: Rows = self._do(lambda engine: engine.query_open(schema, clauses, given, helpers))
