@@ -12,15 +12,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.active.row_sets import NONE, PythonSets, RowSet
 from upshot.active.transition_tables import rows_of
+from upshot.active.turn_log import BEGIN, RuleTurn, TurnLog
 from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
 from upshot.check.names.variables import atoms
+from upshot.check.program import Clause
 from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
 from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
+from upshot.core.rows import row_set
+from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
-from upshot.database.durable.past_states import PastState, PastStates, moment_of, refuse_unreachable
+from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
+from upshot.engine.rule_processor import Transition, Window
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
 from upshot.reasons.search import Key, one_nan
@@ -31,7 +37,6 @@ from upshot.syntax.printing import print_atom, print_formula
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
-    from upshot.active.turn_log import RuleTurn
     from upshot.check.program import CheckedRule, Literal, WindowTable
     from upshot.core.rows import Row
     from upshot.core.schema import Schema
@@ -63,16 +68,46 @@ class _Findings:
 
 def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause]:
     """The cause of each row that a rule fired for in the transaction of a version."""
-    assert firing.turn is not None, "it fired in a transaction of this process"
     with state.writing("ask why a rule fired") as engine:
-        refuse_unreachable(state, firing.turn.log.begun)
+        refuse_unreachable(state, version - 1 if firing.turn is None else firing.turn.log.begun)
         states = PastStates(state, engine)
         try:
-            around = _Turn(state, states, firing.turn, version)
+            turn = firing.turn or _past_turn(state, states, version)
+            around = _Turn(state, states, turn, version)
             found = _FiringSearch(state, state.compiled.rules.rules[firing.rule], around).findings(firing)
             return {row: each.cause() for row, each in found.items()}
         finally:
             states.close()
+
+
+def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
+    """The turn of a rule after the commit: its window is the transaction."""
+    log = TurnLog(version - 1, lambda _: None, points=[None], is_open=False)
+    return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
+
+
+class _PastWindow(Window[RowSet]):
+    """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
+
+    def __init__(self, state: State, states: PastStates, version: int) -> None:
+        super().__init__(0, 0, {}, PythonSets())
+        self._state, self._states, self._version = state, states, version
+        self._logged = base_changes(state, version)
+
+    def of(self, relation: str) -> Transition[RowSet]:
+        plan, schema = self._state.compiled.plan, self._state.compiled.checked.schemas[relation]
+        if relation in self._logged:
+            inserted, deleted = map(row_set, self._logged[relation])
+            return Transition(inserted, deleted)
+        if schema.role is Role.BASE or plan.reported(relation) == ("plus", "minus"):
+            return Transition(NONE, NONE)
+        args = tuple(Variable(f"X{place}") for place in range(schema.arity))
+        types = {each.name: column.type for each, column in zip(args, schema.columns, strict=True)}
+        every = replace(schema, name=f"all_{relation}", role=Role.VIEW, keys=())
+        clause = Clause(Atom(every.name, args), (Atom(relation, args),), types)
+        worlds = (self._states.world(version) for version in (self._version - 1, self._version))
+        old, new = (row_set(world.query(every, (clause,))) for world in worlds)
+        return Transition(new - old, old - new)
 
 
 class _Turn:
