@@ -80,12 +80,11 @@ def check(program: Program) -> CheckedProgram:
     visible = {**known.schemas, **constraints.schemas}
     check_directives(items.directives, visible, findings)
     names_of_rules = replace(names, schemas=visible, constraints=denied - visible.keys())
-    views = (*clauses, *constraints.clauses)
-    rules = _active_rules(items, views, replace(maker, schemas=visible), names_of_rules)
+    rules = _active_rules(items, (*clauses, *constraints.clauses), replace(maker, schemas=visible), names_of_rules)
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
-        clauses=(*views, *rules.clauses),
+        clauses=(*clauses, *constraints.clauses, *rules.clauses),
         facts={name: tuple(rows) for name, rows in facts.items()},
         strata=_strata(schemas, items, rules, findings),
         options={**view_options(items.views, visible, findings), **rules.options},
