@@ -107,8 +107,7 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
     components = []
     on_demand = views_on_demand(checked, normal, problems)
     served = served_views(checked, normal)
-    if not stored:
-        problems += strategy_conflicts(checked, normal)
+    problems += () if stored else strategy_conflicts(checked, normal)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
