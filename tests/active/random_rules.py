@@ -14,7 +14,7 @@ path(X, Y) :- a(X, Y).
 path(X, Z) :- path(X, Y), a(Y, Z).
 .decl lonely(x: number)
 lonely(X) :- c(X), !b(X, _), !b(_, X).
-.decl degree(x: number, n: number)
+.decl degree(x: number, n: number) key(x)
 degree(X, N) :- c(X), N = count : { a(X, _) }.
 """
 BASES = {"a": 2, "b": 2, "c": 1}
@@ -83,6 +83,8 @@ def random_options(rng: random.Random, earlier: list[str]) -> str:
 
 
 def random_event(rng: random.Random, bound: list[str]) -> str:
+    if rng.random() < 0.2:
+        return f"on update {random_atom(rng, 'degree', bound, rows=2)} "
     relation = rng.choice(list(ARITY))
     return f"on {rng.choice(('insert', 'delete', 'change'))} {random_atom(rng, relation, bound)} "
 
@@ -90,6 +92,9 @@ def random_event(rng: random.Random, bound: list[str]) -> str:
 def random_condition(rng: random.Random, bound: list[str], *, transitional: bool) -> list[str]:
     literals = []
     for _ in range(rng.choice((1, 2, 2, 3))):
+        if transitional and rng.random() < 0.2:
+            literals.append(f"updated {random_atom(rng, 'degree', bound, rows=2)}")
+            continue
         state = rng.choice(("", "old ", "inserted ", "deleted ")) if transitional else ""
         literals.append(state + random_atom(rng, rng.choice(list(ARITY)), bound))
     if bound and rng.random() < 0.4:
@@ -104,9 +109,9 @@ def random_condition(rng: random.Random, bound: list[str], *, transitional: bool
     return literals
 
 
-def random_atom(rng: random.Random, relation: str, bound: list[str]) -> str:
+def random_atom(rng: random.Random, relation: str, bound: list[str], *, rows: int = 1) -> str:
     terms = []
-    for _ in range(ARITY[relation]):
+    for _ in range(ARITY[relation] * rows):
         term = rng.choice(("X", "Y", "Z", "X", "Y", "_", str(rng.choice(VALUES))))
         if term in "XYZ" and term not in bound:
             bound.append(term)

@@ -24,6 +24,7 @@ from upshot.syntax.ast import (
     Not,
     Or,
     Program,
+    Rule,
     Term,
     Test,
     Variable,
@@ -46,6 +47,11 @@ class Window:
         """What came and what went. What was undone did neither, but what the rule itself took away can come back."""
         begin, acted, now = self.begin[relation], self.acted[relation], self.now[relation]
         return came(begin, acted, now), begin - acted | (acted - now) - (acted - begin)
+
+    def updated(self, relation: str) -> frozenset[Row]:
+        """The rows that went, each with another that came and has the same first column, which is the key."""
+        inserted, deleted = self.of(relation)
+        return frozenset(old + new for old in deleted for new in inserted if old[:1] == new[:1] and old != new)
 
 
 def came(begin: frozenset[Row], acted: frozenset[Row], now: frozenset[Row]) -> frozenset[Row]:
@@ -70,6 +76,14 @@ class Interpreter:
         self._plain = Program(tuple(item for item in program.items if not isinstance(item, ActiveRule)))
         self._rules = [item for item in program.items if isinstance(item, ActiveRule)]
         self._arity = {item.name: len(item.attributes) for item in program.items if isinstance(item, Declaration)}
+        self._views: dict[str, list[Rule]] = {}
+        """The rules of views that are not recursive, which a nervous condition looks through."""
+        for item in self._plain.items:
+            if isinstance(item, Rule) and item.body is not None:
+                self._views.setdefault(item.heads[0].relation, []).append(item)
+        for view, rules in list(self._views.items()):
+            if any(atom.relation == view for rule in rules for atom, _ in _atoms(rule.body)):
+                del self._views[view]
         self._checked = check(self._plain)
         self._most = most
 
@@ -132,17 +146,27 @@ class Interpreter:
         changed = {name: window.of(name) for name in window.now if any(window.of(name))}
         if rule.event is not None:
             came, went = changed.get(rule.event.atom.relation, (frozenset(), frozenset()))
-            return bool({"insert": came, "delete": went, "change": came | went}[rule.event.kind])
+            updated = window.updated(rule.event.atom.relation)
+            return bool({"insert": came, "delete": went, "update": updated, "change": came | went}[rule.event.kind])
         assert rule.condition is not None
         if _has_states(rule.condition):
-            return any(atom.relation in changed for atom, _ in _atoms(rule.condition))
-        if _option(rule, "semantics", "strict") == "nervous":
             return any(
-                (sign != "-" and bool(changed.get(atom.relation, ((), ()))[0]))
-                or (sign != "+" and bool(changed.get(atom.relation, ((), ()))[1]))
-                for atom, sign in _atoms(rule.condition)
+                window.updated(atom.relation) if atom.state == "updated" else atom.relation in changed
+                for atom, _ in _atoms(rule.condition)
             )
+        if _option(rule, "semantics", "strict") == "nervous":
+            return self._has_changes(rule.condition, changed)
         return bool(self._became_true(rule, window))
+
+    def _has_changes(self, formula: Formula | None, changed: Mapping[str, Any]) -> bool:
+        """Whether a literal could become true by the changes, through views too."""
+        return any(
+            any(self._has_changes(rule.body, changed) for rule in self._views[atom.relation])
+            if sign == "+" and atom.relation in self._views
+            else (sign != "-" and bool(changed.get(atom.relation, ((), ()))[0]))
+            or (sign != "+" and bool(changed.get(atom.relation, ((), ()))[1]))
+            for atom, sign in _atoms(formula)
+        )
 
     def _instances(self, rule: ActiveRule, window: Window) -> frozenset[Row]:
         columns, identity = _columns(rule), _identity(rule)
@@ -169,11 +193,24 @@ class Interpreter:
         """What can be derived with one literal restricted to rows that changed."""
         found: set[Row] = set()
         for place, (atom, sign) in enumerate(_atoms(rule.condition)):
-            for state, wanted in (("inserted", "+"), ("deleted", "-")):
+            for state, wanted in self._ways(atom, sign):
                 if sign in (wanted, "="):
                     focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
                     found |= self._answers(rule, columns, window, window.now, focus)
         return frozenset(found)
+
+    def _ways(self, atom: Atom, sign: str) -> tuple[tuple[str, str], ...]:
+        """The rows through which a literal of this sign is read."""
+        return (("through" if sign == "+" and atom.relation in self._views else "inserted", "+"), ("deleted", "-"))
+
+    def _rows_through_changes(self, view: str, window: Window) -> frozenset[Row]:
+        """What the rules of a view derive with one literal restricted to rows that changed."""
+        found: frozenset[Row] = frozenset()
+        for rule in self._views[view]:
+            head = rule.heads[0]
+            columns = [arg.name for arg in head.args if isinstance(arg, Variable)]
+            found |= self._through_a_change(ActiveRule(view, head.args, (), None, rule.body), columns, window)
+        return found
 
     def differentials(self, name: str, window: Window) -> dict[str, frozenset[Row]] | None:
         """The instances that each literal of a nervous condition derives through its changed rows, under the signed
@@ -184,7 +221,7 @@ class Interpreter:
             return None
         found: dict[str, frozenset[Row]] = {}
         for place, (atom, sign) in enumerate(_atoms(rule.condition)):
-            for state, wanted in (("inserted", "+"), ("deleted", "-")):
+            for state, wanted in self._ways(atom, sign):
                 if sign in (wanted, "="):
                     focus = _Focus(place, state, guard=sign == "=", arity=len(atom.args))
                     text = "±" if sign == "=" else f"{sign}{print_atom(atom)}"
@@ -205,7 +242,9 @@ class Interpreter:
         parts: list[Formula] = []
         if rule.event is not None:
             atom = rule.event.atom
-            kinds = {"insert": ["inserted"], "delete": ["deleted"], "change": ["inserted", "deleted"]}[rule.event.kind]
+            kinds = {"change": ["inserted", "deleted"]}.get(
+                rule.event.kind, [f"{rule.event.kind}ed".replace("ee", "e")]
+            )
             choices = tuple(replace(atom, relation=f"{atom.relation}__{kind}") for kind in kinds)
             parts.append(choices[0] if len(choices) == 1 else Or(choices))
         if rule.condition is not None:
@@ -222,15 +261,20 @@ class Interpreter:
         text = []
         for name, arity in self._arity.items():
             listed = ", ".join(f"c{i}: number" for i in range(arity))
-            for suffix in ("", "__old", "__inserted", "__deleted"):
+            for suffix in ("", "__old", "__inserted", "__deleted", "__through"):
                 text.append(f".decl {name}{suffix}({listed})")
+            text.append(f".decl {name}__updated({', '.join(f'c{i}: number' for i in range(2 * arity))})")
             inserted, deleted = window.of(name)
             facts |= {
                 name: set(state[name]),
                 f"{name}__old": set(window.begin[name]),
                 f"{name}__inserted": set(inserted),
                 f"{name}__deleted": set(deleted),
+                f"{name}__updated": set(window.updated(name)),
             }
+        if focus is not None and focus.state == "through":
+            view = list(_atoms(rule.condition))[focus.place][0].relation
+            facts[f"{view}__through"] = set(self._rows_through_changes(view, window))
         program = check(parse("\n".join([*text, print_item(item)]), "condition"))
         return frozenset(evaluate(program, facts)["answer"])
 

@@ -279,3 +279,62 @@ def test_the_identity_in_a_key_is_that_of_the_store(tmp_path: Path) -> None:
     assert len(set(keys)) == 2
     assert len({key.split("-")[0] for key in keys}) == 1
     assert os.sep not in keys[0]
+
+
+WAITING = """
+.decl stock(i: symbol, n: number) key(i)
+.decl threshold(i: symbol, n: number)
+.decl low(i: symbol)
+low(I) :- stock(I, N), threshold(I, T), N < T.
+.decl quiet(i: symbol)
+quiet(I) :- low(I).
+.view quiet materialized=false events=none
+.rule becoming(I) when low(I), !threshold(I, 0) do call tell(I).
+.rule coming(I) on insert low(I) do call tell(I).
+.rule hidden(I) on insert quiet(I) do call tell(I).
+.rule moving(I, B) on update stock(I, _, I, B) do call tell(I, B).
+.rule nervous(I) semantics=nervous when low(I) do call tell(I).
+"""
+
+
+def test_the_cause_of_a_call_in_the_outbox_is_found_after_reopening(tmp_path: Path) -> None:
+    def fail(rows: Any) -> None:
+        raise ConnectionError("away")
+
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(WAITING)
+        db.action("tell", fail)
+        with db.transaction() as tx:
+            tx.insert("threshold", [("nail", 10)])
+            tx.insert("stock", [("nail", 50)])
+        with db.transaction() as tx:
+            tx.upsert("stock", [("nail", 5)])
+        before = {firing.rule: firing.cause for firing in db.pending()}
+        with db.transaction() as tx:
+            tx.insert("stock", [("bolt", 1)])
+    with upshot.connect(tmp_path / "db") as db:
+        after = {firing.rule: firing.cause for firing in db.pending()}
+        assert after == before
+        assert set(after) == {"becoming", "coming", "hidden", "moving", "nervous"}
+        assert after["coming"]["nail",].inserted == (("stock", ("nail", 5)),)
+        heard: dict[str, Any] = {}
+
+        def tell(rows: Any, firing: upshot.Firing) -> None:
+            heard[firing.rule] = firing.cause
+
+        db.action("tell", tell)
+        assert heard == before, "the function that is called at last can read it"
+
+
+def test_the_cause_is_not_kept_once_the_program_has_changed(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(CALLING)
+        db.action("tell", lambda rows: 1 / 0)
+        with db.transaction() as tx:
+            tx.insert("fact", [(1,)])
+        db.define(".decl other(x: number)")
+    with upshot.connect(tmp_path / "db") as db:
+        (firing,) = db.pending()
+        with pytest.raises(upshot.UsageError) as caught:
+            _ = firing.cause
+        assert caught.value.code == "program-changed"

@@ -265,7 +265,7 @@ def test_a_table_that_is_registered_is_a_transaction_and_fires() -> None:
     [
         (".decl view(x: number) view(X) :- old fact(X).", "state-outside-rule", "remove `old`"),
         (".deny wrong(X) :- inserted fact(X).", "state-outside-rule", "remove `inserted`"),
-        (".rule r(X) on update fact(X) do call f(X).", "unexpected-token", "`on change`"),
+        (".rule r(X) on update fact(X, _) do call f(X).", "no-key", "`on change`"),
         (".rule r(X) on insert fact(X) do call f(X). .activate r(1)", "unexpected-token", "`.activate reorder(I ="),
         (".rule r(X) on insert fact(X).", "unexpected-token", "a rule reads"),
     ],

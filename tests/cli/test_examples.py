@@ -89,6 +89,17 @@ def test_stock_that_falls_is_ordered_once() -> None:
     assert "10, " not in shown.split("a mistake")[1].split("\n")[1], "what was undone sets off nothing"
 
 
+@pytest.mark.parametrize(
+    ("script", "place"), [("inventory/per_item.py", 1), ("monitoring/run.py", 0)], ids=["activation", "parameters"]
+)
+def test_a_script_of_the_papers_prints_what_its_page_shows(script: str, place: int) -> None:
+    """AMOS's rule activated item by item, and ConceptBase's modules monitored with parameters (figure 5)."""
+    ended = subprocess.run([sys.executable, EXAMPLES / script], capture_output=True, text=True, timeout=300, check=True)
+    page = (EXAMPLES / script).parent / "README.md"
+    shown = [block.text for block in blocks(page) if block.language == "text"]
+    assert ended.stdout == shown[place]
+
+
 def test_a_second_path_keeps_services_exposed(upshot: Run) -> None:
     published, one_path_less, patched, cycle = changes(upshot, "dependencies")
     assert published["safe"] == {"insert": [], "delete": [["mailer"], ["reports"]]}

@@ -158,6 +158,23 @@ def test_what_if_shows_the_wave_and_commits_nothing(tmp_path: Path) -> None:
         assert bank.database.version == 2
 
 
+def test_the_cause_of_a_firing_is_told_to_those_who_ask(tmp_path: Path) -> None:
+    with served(tmp_path) as bank:
+        body = {"insert": {"transfer": [["carol", "alice-secret", 1]]}}
+        status, answer, _ = bank.request("POST", "/transactions?causes=true", body, bearer(BANK))
+        assert status == 200
+        (firing,) = answer["firings"]
+        assert (firing["rule"], firing["rows"]) == ("raise_alarm", [["carol"]])
+        (cause,) = firing["causes"]
+        assert cause["insert"] == {"transfer": [["carol", "alice-secret", 1]]}
+        assert cause["delete"] == {}
+        assert cause["literals"]
+        assert all(each.startswith("+") for each in cause["differentials"])
+        (last,) = bank.request("GET", "/rules?causes=true", headers=bearer(BANK))[1]["firings"]
+        assert last == {"version": 3, "count": 1, **firing}
+        assert "causes" not in bank.request("GET", "/rules", headers=bearer(BANK))[1]["firings"][0]
+
+
 def test_the_program_its_explanations_and_what_became_of_it_are_shown(tmp_path: Path) -> None:
     with served(tmp_path) as bank:
         ask = lambda path: bank.request("GET", path, headers=bearer(BANK))[1]  # noqa: E731

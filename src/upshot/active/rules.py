@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from upshot.core.operations import UPDATED
 from upshot.engine.rule_processor import ScheduledRule, in_order
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ IMMEDIATE, DEFERRED, AFTER = "immediate", "deferred", "after"
 @dataclass(frozen=True, slots=True)
 class ActiveRules:
     """`rules` by name; `scheduled` as the processor takes them, in order; `followed` are the relations whose changes
-    some rule has to be told of."""
+    some rule has to be told of; `keys` those of relations whose updates are looked at."""
 
     rules: Mapping[str, CheckedRule] = field(default_factory=dict)
     scheduled: tuple[ScheduledRule, ...] = ()
     followed: frozenset[str] = frozenset()
+    keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(rules: Iterable[CheckedRule]) -> ActiveRules:
@@ -38,6 +40,7 @@ class ActiveRules:
                 if rule.is_awake
             ),
             frozenset(followed),
+            {table.relation: table.key for rule in awake for table in rule.windows if table.operation == UPDATED},
         )
 
     def coupled(self, *couplings: str) -> frozenset[str]:

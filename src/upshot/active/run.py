@@ -17,7 +17,9 @@ from typing import Any, Protocol
 
 from upshot.active.cascade import Cascade
 from upshot.active.firing import Firing, arguments, shown
+from upshot.active.row_sets import NONE, PythonSets, RowSet, changed_rows, given_rows, same_rows
 from upshot.active.rules import AFTER, DEFERRED, IMMEDIATE, ActiveRules
+from upshot.active.transition_tables import has_updates, rows_of
 from upshot.active.turn_log import RuleTurn, TurnLog
 from upshot.check.program import CheckedRule, Clause, RuleAction
 from upshot.core.errors import DataError
@@ -28,9 +30,9 @@ from upshot.engine.rule_processor import RuleProcessor, Window
 from upshot.engine.work import ViewWork, Work
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
-RowSet = frozenset[Row]
 Net = tuple[RowSet, RowSet]
-NOTHING: Net = (frozenset(), frozenset())
+NOTHING: Net = (NONE, NONE)
+SETS = PythonSets()
 
 
 class OpenChange(Protocol):
@@ -43,25 +45,12 @@ class OpenChange(Protocol):
         self,
         schema: Schema,
         clauses: Sequence[Clause],
-        given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = ...,
     ) -> Rows: ...
 
     @property
     def work(self) -> Work: ...
-
-
-class PythonSets:
-    """Rows as Python holds them."""
-
-    def union(self, parts: Sequence[RowSet]) -> RowSet:
-        return frozenset().union(*parts)
-
-    def without(self, rows: RowSet, others: RowSet) -> RowSet:
-        return rows - others
-
-    def is_empty(self, rows: RowSet) -> bool:
-        return not rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +65,15 @@ class RunState:
 
 
 class RuleRun:
-    """`propagate` works out what the change means; `call` runs the function of an action while the transaction is open;
-    `most` bounds the firings; `log` makes the log of the states around them, once a rule has a turn."""
+    """`propagate` computes the deltas of the open change, given whether rules take several turns; `call` runs the
+    function of an action while the transaction is open; `most` bounds the firings; `log` makes the log of the states
+    around them, once a rule has a turn."""
 
     def __init__(
         self,
         rules: ActiveRules,
         change: OpenChange,
-        propagate: Callable[[], Deltas],
+        propagate: Callable[[bool], Deltas],
         call: Callable[[Firing, RuleAction], None],
         most: int,
         log: Callable[[], TurnLog],
@@ -91,11 +81,12 @@ class RuleRun:
         self._rules, self._change, self._call, self._make_log = rules, change, call, log
         self._work_out = propagate
         self._log: TurnLog | None = None
-        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, PythonSets())
+        self._processor: RuleProcessor[RowSet] = RuleProcessor(rules.scheduled, SETS, has_updates(rules.keys))
         self._immediate, self._after = rules.coupled(IMMEDIATE), rules.coupled(AFTER)
         self._before_commit = rules.coupled(IMMEDIATE, DEFERRED)
         self._heard: dict[str, Net] = {}
         self._deltas: Deltas | None = None
+        self._several_turns = False
         self._cascade = Cascade(most)
         self._earlier = Work()
         self.firings: list[Firing] = []
@@ -146,6 +137,10 @@ class RuleRun:
 
     def process(self, names: frozenset[str]) -> Deltas:
         """A processing point: these rules have their turns, until none is triggered."""
+        if not self._several_turns:
+            # The opposite of what rules listen to matters from now on: see `check/active/heard.py`.
+            self._several_turns = True
+            self._reopen()
         self._propagate()
         return self._process(names)
 
@@ -179,7 +174,7 @@ class RuleRun:
     def _propagate(self) -> Deltas:
         if self._deltas is None:
             try:
-                self._deltas = self._work_out()
+                self._deltas = self._work_out(self._several_turns)
             except BaseException:
                 # Half a propagation must not be the start of the next one.
                 self._change.reopen()
@@ -192,12 +187,14 @@ class RuleRun:
         for relation in sorted(self._rules.followed):
             now = _net(deltas.get(relation))
             before = self._heard.get(relation, NOTHING)
-            if now == before:
+            if all(map(same_rows, now, before)):
                 continue
             self._heard[relation] = now
             (came_now, went_now), (came, went) = now, before
-            self._processor.changed(relation, DELETED, went_now - went | came - came_now)
-            self._processor.changed(relation, INSERTED, came_now - came | went - went_now)
+            deleted = SETS.union((SETS.without(went_now, went), SETS.without(came, came_now)))
+            inserted = SETS.union((SETS.without(came_now, came), SETS.without(went, went_now)))
+            self._processor.changed(relation, DELETED, deleted)
+            self._processor.changed(relation, INSERTED, inserted)
 
     # ---- turns --------------------------------------------------------------------------------------
 
@@ -224,7 +221,7 @@ class RuleRun:
             found = window.of(rule.becomes).inserted
         else:
             given = {
-                each.schema.name: (each.schema, _rows_of(window, each.relation, each.operation))
+                each.schema.name: (each.schema, given_rows(rows_of(each, window.of(each.relation))))
                 for each in rule.windows
             }
             found = row_set(self._change.query_open(rule.instance, rule.clauses, given, rule.helpers))
@@ -272,10 +269,5 @@ def _firing(rule: CheckedRule, rows: Rows, turn: RuleTurn) -> Firing:
     return Firing(rule.name, shown(rule.name, rows, rule.shown), rows, rule.coupling, rule.shown, turn=turn)
 
 
-def _rows_of(window: Window[RowSet], relation: str, operation: str) -> list[Row]:
-    found = window.of(relation)
-    return list(found.inserted if operation == INSERTED else found.deleted)
-
-
 def _net(delta: tuple[Rows, Rows] | None) -> Net:
-    return NOTHING if delta is None else (row_set(delta[0]), row_set(delta[1]))
+    return NOTHING if delta is None else (changed_rows(delta[0]), changed_rows(delta[1]))

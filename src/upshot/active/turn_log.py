@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from upshot.core.rows import Row, Rows
+from upshot.active.row_sets import RowSet
+from upshot.core.rows import Rows
 from upshot.engine.rule_processor import Window
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
@@ -19,7 +20,7 @@ class RuleTurn:
     considered `now`."""
 
     log: TurnLog
-    window: Window[frozenset[Row]]
+    window: Window[RowSet]
     since: int
     acted: int
     now: int
@@ -38,7 +39,7 @@ class TurnLog:
     _turns: dict[str, int] = field(default_factory=dict)
     _acted: dict[str, int] = field(default_factory=dict)
 
-    def turn(self, rule: str, window: Window[frozenset[Row]], deltas: Deltas) -> RuleTurn:
+    def turn(self, rule: str, window: Window[RowSet], deltas: Deltas) -> RuleTurn:
         """The rule has its turn."""
         since, now = self._turns.get(rule, BEGIN), self._point(deltas)
         made = RuleTurn(self, window, since, self._acted.get(rule, since), now)

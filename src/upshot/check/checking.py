@@ -81,7 +81,7 @@ def check(program: Program) -> CheckedProgram:
     visible = {**known.schemas, **constraints.schemas}
     check_directives(items.directives, visible, findings)
     names_of_rules = replace(names, schemas=visible, constraints=denied - visible.keys())
-    rules = _active_rules(items, replace(maker, schemas=visible), names_of_rules)
+    rules = _active_rules(items, (*clauses, *constraints.clauses), replace(maker, schemas=visible), names_of_rules)
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
@@ -106,10 +106,10 @@ def check(program: Program) -> CheckedProgram:
     return replace(checked, warnings=findings.sorted_warnings())
 
 
-def _active_rules(items: _Items, maker: ClauseMaker, names: NameCheck) -> CheckedRules:
+def _active_rules(items: _Items, views: Sequence[Clause], maker: ClauseMaker, names: NameCheck) -> CheckedRules:
     if not items.active and not items.activations:
         return CheckedRules()
-    return active.active_rules.active_rules(items.active, items.activations, maker, names)
+    return active.active_rules.active_rules(items.active, items.activations, views, maker, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.operations import OPPOSITE
+from upshot.core.operations import SIGNS
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
@@ -64,11 +64,12 @@ EVERY: tuple[Mapping[str, object], ...] = ({},)
 @dataclass(frozen=True, slots=True)
 class WindowTable:
     """The rows that came to (`inserted`) or went from (`deleted`) a relation in a rule's window, under a name of their
-    own."""
+    own; or pairs of a row that went and one with the same `key` that came (`updated`)."""
 
     schema: Schema
     relation: str
     operation: str
+    key: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,11 @@ class RuleAction:
 class CheckedRule:
     """`instance`: the values an instance consists of, parameters first, then what the actions use. `shown`: the places
     of those that users see, the parameters or, without any, all variables. `identity`: the places that tell instances
-    apart. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is enough
-    for a turn.
+    apart. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; one of them is
+    enough for a turn.
 
     `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
+    `expanded` are helpers of a nervous rule: the rows of a view that are derived through a changed row.
     `before` derive the identities that held before the window already; those do not fire. A strict condition without an
     event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
     but its identity there are no clauses. A condition that picks whole rows of one relation needs no view: `becomes` is
@@ -110,6 +112,7 @@ class CheckedRule:
     windows: tuple[WindowTable, ...] = ()
     clauses: tuple[Clause, ...] = ()
     helpers: Mapping[str, Schema] = field(default_factory=dict, hash=False)
+    expanded: Mapping[str, str] = field(default_factory=dict, hash=False)
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: str | None = None
@@ -134,14 +137,10 @@ class CheckedRule:
 
     @property
     def hears(self) -> frozenset[tuple[str, str]]:
-        """The changes that the rule must be told of: pairs of a relation and `inserted` or `deleted`.
-
-        A rule after the commit has one turn, and its window is the transaction. Windows of other rules begin at earlier
-        turns: a row that came before one and left after it is no net change of the transaction, yet one of the window.
-        """
-        found = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
-        if self.coupling != "after":
-            found |= {(relation, OPPOSITE[operation]) for relation, operation in found}
+        """The changes that the rule listens to: pairs of a relation and `inserted` or `deleted`. What else it has to be
+        told of: `check/active/heard.py`."""
+        stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
+        found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
         return frozenset(found) if self.is_awake else frozenset()
 
     @property
@@ -152,13 +151,15 @@ class CheckedRule:
 
 @dataclass(slots=True)
 class CheckedRules:
-    """The checked rules, and the hidden views that their conditions are, with all that views have."""
+    """The checked rules, and the hidden views that their conditions are, with all that views have. `expandable` are the
+    clauses of views that nervous conditions look through."""
 
     rules: list[CheckedRule] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     clauses: list[Clause] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     options: dict[str, ViewOptions] = field(default_factory=dict)
+    expandable: Mapping[str, Sequence[Clause]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

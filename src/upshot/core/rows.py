@@ -78,6 +78,17 @@ class FrameSource(RowSource, Protocol):
     def frame(self, session: Any = None) -> Any: ...
 
 
+@runtime_checkable
+class CodedSource(RowSource, Protocol):
+    """A source of rows in the codes of an engine, which it takes back as they are."""
+
+    def codes_of(self, codec: object) -> Any:
+        """The codes, if they are of this codec; otherwise None."""
+
+    def has_codes_of(self, other: RowSource) -> bool | None:
+        """Test whether another source has the same rows; None if only their values can tell."""
+
+
 class Rows:
     """Distinct rows of one schema: iterable, sized, comparable with any set or list of tuples.
 
@@ -103,6 +114,19 @@ class Rows:
         if self._tuples is None:
             self._tuples = self._source.tuples()
         return self._tuples
+
+    @property
+    def is_coded(self) -> bool:
+        """Test whether the rows are in codes of an engine until they are read."""
+        return isinstance(self._source, CodedSource)
+
+    def codes_of(self, codec: object) -> Any:
+        """The rows in codes of a codec, if that is what they are; otherwise None."""
+        return self._source.codes_of(codec) if isinstance(self._source, CodedSource) else None
+
+    def has_codes_of(self, other: Rows) -> bool | None:
+        """Test whether other rows are the same by their codes; None if only their values can tell."""
+        return self._source.has_codes_of(other._source) if isinstance(self._source, CodedSource) else None
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._all())

@@ -45,7 +45,10 @@ class Engine(Protocol):
     def delete(self, name: str, rows: Sequence[Row] | pa.Table) -> None: ...
     def upsert(self, name: str, rows: Sequence[Row] | pa.Table) -> None: ...
     def replace(self, name: str, rows: Sequence[Row] | pa.Table) -> None: ...
-    def propagate(self) -> Deltas: ...
+    def propagate(self, *, several_turns: bool = ...) -> Deltas:
+        """The net changes of all relations since the transaction began; `several_turns`: for rules that have or had a
+        turn before its end."""
+
     def reopen(self) -> None:
         """After `propagate`: what is staged stays staged, what it meant is forgotten. More statements may come, and the
         next `propagate` gives the changes since the beginning of the transaction. Not for a definition."""
@@ -88,7 +91,7 @@ class Engine(Protocol):
         self,
         schema: Schema,
         clauses: Sequence[Clause],
-        given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = ...,
     ) -> Rows:
         """The answer to clauses in the state that `propagate` has reached. `given` relations have these rows, and are

@@ -256,10 +256,10 @@ class PlacedEngine:
             return False
         return expected * _WORTH_A_LOOK < self._budget or self._local.reserved + expected <= self._budget
 
-    def propagate(self) -> Deltas:
+    def propagate(self, *, several_turns: bool = False) -> Deltas:
         if self._change.lost is not None:
             raise _lost_change(self._change.lost) from self._change.lost
-        deltas: Deltas = self._do(lambda engine: engine.propagate())
+        deltas: Deltas = self._do(lambda engine: engine.propagate(several_turns=several_turns))
         self._change.reached = True
         return deltas
 
@@ -464,7 +464,7 @@ class PlacedEngine:
         return answer
 
     def query_open(
-        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
         answer: Rows = self._do(lambda engine: engine.query_open(schema, clauses, given, helpers))

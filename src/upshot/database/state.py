@@ -182,9 +182,11 @@ class State:
             self.writer.release()
         self.feed.hand_over()
 
-    def propagate(self) -> Deltas:
-        """Propagate the open change; a live query that fails does not take part."""
-        return live.faults.propagate(self) if self.live else self.engine.propagate()
+    def propagate(self, several_turns: bool = False) -> Deltas:
+        """Propagate the open change, for rules of one or several turns; a live query that fails does not take part."""
+        if self.live:
+            return live.faults.propagate(self, several_turns)
+        return self.engine.propagate(several_turns=several_turns)
 
     def drop_unfollowed(self) -> None:
         """Take out the live queries that nobody follows any more. The caller has the right to write."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
 
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError
-from upshot.core.operations import INSERTED
+from upshot.core.operations import INSERTED, UPDATED
 from upshot.core.precedence import circle
 
 Rows = TypeVar("Rows")
@@ -36,9 +36,9 @@ class RowSets(Protocol[Rows]):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRule:
-    """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted` or `deleted`; one of them is
-    enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule keeps a
-    view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
+    """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; one of
+    them is enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule
+    keeps a view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
 
     name: str
     triggers: tuple[tuple[str, str], ...]
@@ -137,8 +137,15 @@ class RuleProcessor(Generic[Rows]):
     undo each other would seem to agree.
     """
 
-    def __init__(self, rules: Iterable[ScheduledRule], sets: RowSets[Rows]) -> None:
+    def __init__(
+        self,
+        rules: Iterable[ScheduledRule],
+        sets: RowSets[Rows],
+        has_updates: Callable[[str, Transition[Rows]], bool] = lambda relation, change: False,
+    ) -> None:
+        """`has_updates` tests whether the change of a relation pairs a deleted row with an inserted one."""
         ordered = in_order(tuple(rules))
+        self._has_updates = has_updates
         self._generated = [rule for rule in ordered if rule.generated]
         self._others = [rule for rule in ordered if not rule.generated]
         self._sets = sets
@@ -161,7 +168,7 @@ class RuleProcessor(Generic[Rows]):
         if self._sets.is_empty(rows):
             return
         self._events.setdefault(relation, []).append(Event(self._now, operation, rows))
-        self._last[relation, operation] = self._now
+        self._last[relation, operation] = self._last[relation, UPDATED] = self._now
         self._now += 1
 
     def next(self, among: Container[str] | None = None) -> Consideration[Rows] | None:
@@ -197,11 +204,16 @@ class RuleProcessor(Generic[Rows]):
                 continue
             own = None if rule.generated else self._acted.get(rule.name, since)
             window = Window(since, self._now, self._events, self._sets, own)
-            if any(window.has(relation, operation) for relation, operation in happened):
+            if any(self._in(window, *trigger) for trigger in happened):
                 self._since[rule.name] = self._acted[rule.name] = self._now
                 self._turns[rule.name] += 1
                 return Consideration(rule, window, self._turns[rule.name])
         return None
+
+    def _in(self, window: Window[Rows], relation: str, operation: str) -> bool:
+        if operation == UPDATED:
+            return self._has_updates(relation, window.of(relation))
+        return window.has(relation, operation)
 
 
 def net_effect(events: Iterable[Event[Rows]], sets: RowSets[Rows]) -> Transition[Rows]:

@@ -30,14 +30,16 @@ def change_program(
     *,
     changed: Mapping[str, Collection[str]] | None = None,
     afresh: Collection[str] = (),
+    several_turns: bool = False,
 ) -> DemandProgram:
     """The rules for the changes of the views on demand, all but those `afresh`; `changed`: the signs (`ins`, `del`)
-    that stored relations change by, None for all. It is what both engines run and what `upshot rewrite` prints."""
+    that stored relations change by, None for all; `several_turns`: rules have more than one in the transaction. It is
+    what both engines run and what `upshot rewrite` prints."""
     return changes_on_demand(
         plan.normal,
         {view: name for view, name in plan.on_demand.strategies.items() if view not in afresh},
         changed=changed,
-        wanted=plan.wanted(afresh) if optimizations.event_paths else None,
+        wanted=plan.wanted(afresh, several_turns=several_turns) if optimizations.event_paths else None,
         nervous=plan.on_demand.nervous,
         specializing=optimizations.partial_evaluation,
         sip=optimizations.sip,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from upshot.check.active.heard import HeardChanges, heard_changes
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
@@ -63,27 +64,31 @@ class ProgramPlan:
     """The unstored views that production rules compute when they are read, and those below them, in order."""
     beside: frozenset[str] = frozenset()
     """The views of live queries, which no other view reads."""
+    heard: HeardChanges = field(default_factory=HeardChanges)
 
-    def reported(self, view: str) -> tuple[str, ...]:
+    def reported(self, view: str, *, several_turns: bool = False) -> tuple[str, ...]:
         """The changes of a view that users see: `plus`, `minus`. Without stored rows those that its `events` name, and
-        those that an active rule hears; a constraint is never without the witnesses that come."""
+        those that an active rule hears, of `several_turns` in a transaction or not; a constraint is never without the
+        witnesses that come."""
         options = self.source.options.get(view)
-        if options is None or options.events == "all" or view not in self.on_demand.unstored:
+        events = "none" if view in self.source.hidden else "all" if options is None else options.events
+        if events == "all" or view not in self.on_demand.unstored:
             return _SIGNS["all"]
-        signs = {*_SIGNS[options.events]}
-        for rule in self.source.rules:
-            signs.update(_HEARD[operation] for relation, operation in rule.hears if relation == view)
+        signs = {*_SIGNS[events]}
+        heard = self.heard.several if several_turns else self.heard.once
+        signs.update(_HEARD[operation] for relation, operation in heard if relation == view)
         if self.source.schemas[view].role is Role.CONSTRAINT:
             signs.add("plus")
         return tuple(sign for sign in _SIGNS["all"] if sign in signs)
 
-    def wanted(self, afresh: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+    def wanted(self, afresh: Collection[str] = (), *, several_turns: bool = False) -> dict[str, tuple[str, ...]]:
         """The views on demand whose changes are computed, and which: `plus`, `minus`. Those that are reported; and the
         rows that come to a view with a key, seen or not, since they may share it with others."""
         found = {}
         for view in self.on_demand.strategies:
             if view in self.source.schemas and view not in afresh:
-                signs, has_key = self.reported(view), bool(self.source.schemas[view].keys)
+                signs = self.reported(view, several_turns=several_turns)
+                has_key = bool(self.source.schemas[view].keys)
                 found[view] = ("plus", *signs) if has_key and "plus" not in signs else signs
         return {view: signs for view, signs in found.items() if signs}
 
@@ -104,8 +109,7 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
     components = []
     on_demand = views_on_demand(checked, normal, problems)
     served = served_views(checked, normal)
-    if not stored:
-        problems += strategy_conflicts(checked, normal)
+    problems += () if stored else strategy_conflicts(checked, normal)
     for views in normal.strata:
         clauses = tuple(c for c in normal.clauses if c.head.relation in views)
         recursive = any(name in views for clause in clauses for name in read_by(clause))
@@ -137,7 +141,8 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
         components.append(replace(_component(normal, views, clauses, strategy, recursive), policy=policy))
     if problems:
         raise ProgramError(problems)
-    return ProgramPlan(checked, normal, tuple(components), choices, on_demand, tuple(_started(normal, on_demand)))
+    started = tuple(_started(normal, on_demand))
+    return ProgramPlan(checked, normal, tuple(components), choices, on_demand, started, heard=heard_changes(checked))
 
 
 def strategy_conflicts(checked: CheckedProgram, normal: CheckedProgram) -> list[Diagnostic]:

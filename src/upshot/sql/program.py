@@ -21,6 +21,8 @@ from upshot.sql.queries.tables import table_declaration
 from upshot.sql.reading import read_script
 from upshot.sql.translation import Branch, Translation, variable_name
 from upshot.sql.trees import inner_query, mark_folds
+from upshot.sql.trigger_reading import TriggerForm
+from upshot.sql.triggers import trigger_rule
 from upshot.sql.trouble import Refused, Statement, understood
 from upshot.syntax.ast import Atom, Deny, FunctorDeclaration, Item, Program, Rule, Variable
 from upshot.values.functors import MARK, signed_name
@@ -81,6 +83,8 @@ class _Making:
     def add(self, statement: Statement) -> None:
         if statement.kind == "assertion":
             self._assertion(statement)
+        elif statement.trigger is not None:
+            self._trigger(statement, statement.trigger)
         elif statement.kind == "query":
             statement.refuse(
                 "sql-query-in-program", "a query defines nothing", help="write CREATE VIEW name AS …, or use `db.sql`"
@@ -169,6 +173,15 @@ class _Making:
         terms = tuple(map(Variable, names))
         self._keep(translation, None)
         self.items.append(Deny(replace(head, args=terms), Atom(witnesses, terms), span=statement.span))
+
+    def _trigger(self, statement: Statement, form: TriggerForm) -> None:
+        name = new_name(statement, form.name)
+        self._refuse_twice(statement, name)
+        reader = QueryReader()
+        translation = self._translation(statement, name, reader)
+        rule = trigger_rule(translation, reader, form)
+        self._keep(translation, None)
+        self.items.append(rule)
 
     def _translation(self, statement: Statement, owner: str, reader: QueryReader) -> Translation:
         visible = {name: each for name, each in self.schemas.items() if name != owner and name not in self.own}

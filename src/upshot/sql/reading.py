@@ -20,6 +20,7 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.span import Source, Span
 from upshot.sql.form import check_names, check_tokens, in_our_words, place_of, unclosed
+from upshot.sql.trigger_reading import is_trigger, trigger_form
 from upshot.sql.trouble import Refused, Statement, unreadable
 from upshot.syntax import parse
 from upshot.syntax.ast import Item
@@ -161,7 +162,7 @@ def is_unconditional(join: exp.Join) -> bool:
 def _chunks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     chunk: list[Token] = []
     for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
+        if token.token_type is TokenType.SEMICOLON and not _is_open_block(chunk):
             if chunk:
                 yield chunk
             chunk = []
@@ -169,6 +170,12 @@ def _chunks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             chunk.append(token)
     if chunk:
         yield chunk
+
+
+def _is_open_block(chunk: Sequence[Token]) -> bool:
+    """Test whether a trigger has begun a block that has not ended."""
+    begun = is_trigger(chunk) and any(token.token_type is TokenType.BEGIN for token in chunk)
+    return begun and chunk[-1].text.upper() != "END"
 
 
 def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> Statement:
@@ -187,13 +194,18 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
     if words[0] == "TABLE" and len(tokens) > 1:
         every = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
         tokens = [*(_like(tokens[0], type, text) for type, text in every), *tokens[1:]]
+    if is_trigger(tokens):
+        form = trigger_form(source, tokens)
+        tree, spelling = (form.name, dialect) if form.function else _tree(source, text, form.body, dialect)
+        return Statement("trigger", tree, span, spelling, trigger=form)
     is_query = tokens[0].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES)
     if not is_query and not _is_create(words):
         raise Refused(
             Diagnostic(
                 "sql-unsupported", f"`{' '.join(token.text for token in tokens[:2])} …` is not supported",
                 place_of(source, tokens[0]),
-                help="use CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION and queries",
+                help="use CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, CREATE ASSERTION, CREATE TRIGGER and "
+                "queries",
             )
         )  # fmt: skip
     tree, spelling = _tree(source, text, tokens, dialect)

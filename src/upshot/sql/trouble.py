@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sqlglot import exp
 
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import Error, unknown_relation
 from upshot.core.span import Source, Span
+
+if TYPE_CHECKING:
+    from upshot.sql.trigger_reading import TriggerForm
 
 log = logging.getLogger(__name__)
 _CALL = re.compile(r"\w*\(\s*\Z")
@@ -69,14 +72,16 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: its tree, and where it stands. `dialect` is the spelling it was read in. `kind` is create, query
-    or assertion; an assertion has a name beside the condition that is its tree."""
+    """One statement: its tree, and where it stands. `dialect` is the spelling it was read in. `kind` is create, query,
+    assertion or trigger; an assertion has a name beside the condition that is its tree, a trigger a form beside the
+    statement that it runs."""
 
     kind: str
     tree: exp.Expression
     span: Span
     dialect: str
     name: exp.Identifier | None = None
+    trigger: TriggerForm | None = None
 
     @property
     def source(self) -> Source:

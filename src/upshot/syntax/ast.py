@@ -74,7 +74,7 @@ Term = Variable | Wildcard | Parameter | Constant | Call | Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Atom(Node):
-    """`r(t1, …, tn)`. In rule conditions `state` is old, inserted or deleted; elsewhere empty."""
+    """`r(t1, …, tn)`. In rule conditions `state` is old, inserted, deleted or updated; elsewhere empty."""
 
     relation: str
     args: tuple[Term, ...]

@@ -22,4 +22,4 @@ INFIX["^"] = (11, 10)
 COMPARISONS = conditions.COMPARISONS
 AGGREGATES = aggregates.AGGREGATES
 TESTS = frozenset(name for name, test in conditions.TESTS.items() if test.arguments)
-STATES = ("old", "inserted", "deleted")
+STATES = ("old", "inserted", "deleted", "updated")

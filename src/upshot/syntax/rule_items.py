@@ -114,9 +114,7 @@ def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
 def _event(c: Cursor) -> Event:
     c.advance()
     start = c.start
-    if c.text == "update":
-        c.unexpected("`insert`, `delete` or `change`", help="an update deletes a row and inserts another: `on change`")
-    kind = _word(c, ("insert", "delete", "change"))
+    kind = _word(c, ("insert", "delete", "update", "change"))
     return Event(kind, atom(c), span=c.span(start))
 
 
@@ -126,9 +124,10 @@ def _action(c: Cursor) -> Action:
     return Action(kind, atom(c), span=c.span(start))
 
 
-def _word(c: Cursor, words: tuple[str, str, str]) -> str:
+def _word(c: Cursor, words: tuple[str, ...]) -> str:
     if c.text not in words:
-        c.unexpected(f"`{words[0]}`, `{words[1]}` or `{words[2]}`", help=did_you_mean(c.text, words))
+        *most, last = (f"`{word}`" for word in words)
+        c.unexpected(f"{', '.join(most)} or {last}", help=did_you_mean(c.text, words))
     word = c.text
     c.advance()
     return word

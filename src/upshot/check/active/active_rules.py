@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from upshot.check.active.activations import activated, binding_tables, bound_parameters
-from upshot.check.active.conditions import Condition, Taken, condition_of
+from upshot.check.active.conditions import Condition, Taken, condition_of, event_atom
+from upshot.check.active.nervous import expandable
 from upshot.check.active.rule_options import (
     RuleOptions,
     check_groups,
@@ -15,31 +16,38 @@ from upshot.check.active.rule_options import (
     rule_options,
     warn_of_idle_options,
 )
+from upshot.check.active.transitions import map_atoms
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.constraints import inferred_schema
 from upshot.check.findings import Findings
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.variables import atoms
-from upshot.check.program import EVERY, CheckedRule, CheckedRules, RuleAction, ViewOptions
+from upshot.check.program import EVERY, CheckedRule, CheckedRules, Clause, RuleAction, ViewOptions
 from upshot.check.strata import needs
 from upshot.check.types.elaborate import Target
+from upshot.core.operations import UPDATED
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
 from upshot.syntax.printing import print_atom
 
 
 def active_rules(
-    rules: Sequence[ActiveRule], activations: Sequence[Activation], maker: ClauseMaker, names: NameCheck
+    rules: Sequence[ActiveRule],
+    activations: Sequence[Activation],
+    views: Sequence[Clause],
+    maker: ClauseMaker,
+    names: NameCheck,
 ) -> CheckedRules:
-    """All rules that are right; what is wrong with the others is in the findings."""
-    found = CheckedRules()
+    """All rules that are right; what is wrong with the others is in the findings. `views` are the clauses of the
+    relations that they read."""
+    found = CheckedRules(expandable=expandable(views, maker.schemas))
     findings = maker.findings
     distinct: dict[str, ActiveRule] = {}
     options: dict[str, RuleOptions] = {}
     for rule in rules:
         meant = rule_options(rule, findings)
         # Of a rule defined twice only the mistakes count.
-        kept = found if _is_new(rule, distinct, names, findings) else CheckedRules()
+        kept = found if _is_new(rule, distinct, names, findings) else CheckedRules(expandable=found.expandable)
         distinct.setdefault(rule.name, rule)
         options.setdefault(rule.name, meant)
         bound = bound_parameters(rule, activations, awake=meant.values.get("active") != "false")
@@ -96,7 +104,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     if schema is None or findings.reported > start:
         return
     tables = binding_tables(rule.name, schema, options.bound or ())
-    taken = Taken(tuple(found.schemas), tables)
+    taken = Taken(tuple(found.schemas), tables, found.expandable)
     when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, taken)
     if findings.reported > start:
         return
@@ -133,6 +141,7 @@ def _checked(
         windows=when.windows,
         clauses=when.clauses,
         helpers=when.helpers,
+        expanded=when.expanded,
         before=when.before,
         before_schema=when.before_schema,
         becomes=None if when.becomes is None else when.becomes.name,
@@ -161,7 +170,7 @@ def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
     """Reports unknown and misplaced names; False when the rule cannot be looked at further."""
     fine = _parameters(rule, findings)
     if rule.event is not None:
-        fine = check.formula(rule.event.atom) and fine
+        fine = check.formula(event_atom(rule.event)) and fine
     if rule.condition is not None:
         fine = check.formula(rule.condition) and fine
     if not rule.actions:
@@ -261,9 +270,18 @@ def _targets(rule: ActiveRule, actions: Iterable[RuleAction], schemas: Mapping[s
 
 
 def _whole(rule: ActiveRule) -> Formula:
-    """Event and condition as one formula; states count for nothing where only names and types are looked at."""
-    parts = ([] if rule.event is None else [rule.event.atom]) + ([] if rule.condition is None else [rule.condition])
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    """Event and condition as one formula. States count for nothing where only names and types are looked at: an update
+    is two rows of its relation."""
+    parts: list[Formula] = [] if rule.event is None else [event_atom(rule.event)]
+    parts += [] if rule.condition is None else [rule.condition]
+    return map_atoms(parts[0] if len(parts) == 1 else And(tuple(parts)), _rows)
+
+
+def _rows(atom: Atom) -> Formula:
+    if atom.state != UPDATED:
+        return atom
+    half = len(atom.args) // 2
+    return And(tuple(Atom(atom.relation, args, span=atom.span) for args in (atom.args[:half], atom.args[half:])))
 
 
 def _nodes(rule: ActiveRule) -> list[Formula | Term]:

@@ -6,18 +6,20 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from upshot.check.active.nervous import Differentials, Views
 from upshot.check.active.transitions import States, as_old
 from upshot.check.clause.clause_form import Conjunction, alternatives
 from upshot.check.clause.clauses import ClauseMaker, Inferred
 from upshot.check.constraints import inferred_schema, retyped
 from upshot.check.names.variables import all_names, atoms, fresh_name, terms_of
 from upshot.check.program import Clause, WindowTable
-from upshot.core.operations import DELETED, INSERTED
+from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Formula, Not, Test, Variable, Wildcard
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Event, Formula, Not, Test, Variable, Wildcard
 
 BOTH = (INSERTED, DELETED)
-_OPERATIONS = {"insert": (INSERTED,), "delete": (DELETED,), "change": BOTH}
+EVENTS = {"insert": (INSERTED,), "delete": (DELETED,), "update": (UPDATED,), "change": BOTH}
+"""The changes that the words of events stand for."""
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class Condition:
     windows: tuple[WindowTable, ...] = ()
     clauses: tuple[Clause, ...] = ()
     helpers: Mapping[str, Schema] = field(default_factory=dict)
+    expanded: Mapping[str, str] = field(default_factory=dict)
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: Schema | None = None
@@ -38,10 +41,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """`names` of hidden views that are taken, and the tables with the `bindings` that the rule is active for."""
+    """`names` of hidden views that are taken, the tables with the `bindings` that the rule is active for, and the
+    `views` that a nervous condition expands."""
 
     names: Collection[str] = ()
     bindings: tuple[Schema, ...] = ()
+    views: Views = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +99,13 @@ def condition_of(
     states.schemas.update((table.name, table) for table in taken.bindings)
     work = Work(rule, head, schema, maker, free, states, taken.bindings)
     identity = _identity(rule, head)
-    stated = any(atom.state for formula in _formulas(rule) for atom in atoms(formula))
+    stated = rule.condition is not None and any(atom.state for atom in atoms(rule.condition))
     if rule.event is not None:
         found = _on_event(work, identity, strict=not (nervous or stated))
     elif stated:
         found = _on_any_change(work, identity)
     elif nervous:
-        found = _nervous(work, identity)
+        found = _nervous(work, identity, taken.views)
     else:
         found = _becoming(work, identity, taken.names)
     clauses = (*found.clauses, *found.before)
@@ -135,8 +140,13 @@ def _contradicts_itself(clause: Clause) -> bool:
 
 
 def _formulas(rule: ActiveRule) -> list[Formula]:
-    event: list[Formula] = [] if rule.event is None else [rule.event.atom]
+    event: list[Formula] = [] if rule.event is None else [event_atom(rule.event)]
     return event + ([] if rule.condition is None else [rule.condition])
+
+
+def event_atom(event: Event) -> Atom:
+    """The literal over the rows of the event; that of an update has two rows."""
+    return replace(event.atom, state=UPDATED) if event.kind == "update" else event.atom
 
 
 def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
@@ -226,39 +236,15 @@ def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]
 # ---- a condition holds, and something changed -----------------------------------------------------
 
 
-def _nervous(work: Work, identity: tuple[int, ...]) -> Condition:
-    """One differential per literal: a positive one through its inserted rows, a negated one through its deleted rows; a
-    change of a relation in an aggregate lets every instance that holds fire."""
+def _nervous(work: Work, identity: tuple[int, ...], views: Views) -> Condition:
+    """One differential per literal; see `nervous.py`."""
     rule, states = work.rule, work.states
     assert rule.condition is not None
-    triggers: dict[tuple[str, str], None] = {}
-    bodies: list[Formula] = []
-    for conjunction in alternatives(rule.condition):
-        aggregated = dict.fromkeys(_aggregated(conjunction))
-        for place, literal in enumerate(conjunction):
-            rest = [*conjunction[:place], *conjunction[place + 1 :]]
-            match literal:
-                case Atom(relation, args):
-                    triggers[relation, INSERTED] = None
-                    bodies.append(And((Atom(states.window(relation, INSERTED), args, span=literal.span), *rest)))
-                case Not(Atom(relation, args)):
-                    triggers[relation, DELETED] = None
-                    gone = Atom(states.window(relation, DELETED), args, span=literal.span)
-                    bodies.append(And((gone, literal, *rest)))
-                case _:
-                    pass
-        if aggregated:
-            triggers |= dict.fromkeys((relation, each) for relation in aggregated for each in BOTH)
-            bodies.append(And((states.changed(aggregated), *conjunction)))
-    clauses = work.clauses(bodies)
-    return Condition(identity, tuple(triggers), clauses=(*clauses, *states.take_clauses()))
-
-
-def _aggregated(conjunction: Conjunction) -> Iterator[str]:
-    """The relations in aggregates: all but those of the literals themselves."""
-    for literal in conjunction:
-        plain = literal.body if isinstance(literal, Not) else literal
-        yield from (atom.relation for atom in atoms(plain) if atom is not plain)
+    found = Differentials(states, views)
+    bodies = [And(body) for conjunction in alternatives(rule.condition) for body in found.of(conjunction)]
+    clauses = (*work.clauses(bodies), *states.take_clauses())
+    expanded = {name: view for view, name in found.expanded.items()}
+    return Condition(identity, tuple(found.triggers), clauses=clauses, expanded=expanded)
 
 
 # ---- events and transitions -----------------------------------------------------------------------
@@ -269,7 +255,7 @@ def _on_event(work: Work, identity: tuple[int, ...], strict: bool) -> Condition:
     rule = work.rule
     assert rule.event is not None
     event = rule.event.atom
-    operations = _OPERATIONS[rule.event.kind]
+    operations = EVENTS[rule.event.kind]
     found = Condition(identity, tuple((event.relation, each) for each in operations))
     found.clauses = _transition_clauses(work, rule.condition, operations)
     if strict and rule.condition is not None and any(True for _ in atoms(rule.condition)):
@@ -288,8 +274,12 @@ def _on_any_change(work: Work, identity: tuple[int, ...]) -> Condition:
     """A condition that looks at transitions itself: every change of a relation in it is a reason to look."""
     condition = work.rule.condition
     assert condition is not None
-    triggers = tuple(dict.fromkeys((atom.relation, each) for atom in atoms(condition) for each in BOTH))
-    return Condition(identity, triggers, clauses=_transition_clauses(work, condition, ()))
+    triggers = {
+        (atom.relation, each): None
+        for atom in atoms(condition)
+        for each in ((UPDATED,) if atom.state == UPDATED else BOTH)
+    }
+    return Condition(identity, tuple(triggers), clauses=_transition_clauses(work, condition, ()))
 
 
 def _transition_clauses(work: Work, condition: Formula | None, operations: Iterable[str]) -> tuple[Clause, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause, RuleAction
 from upshot.check.strata import needs
-from upshot.core.operations import DELETED, INSERTED, OPPOSITE
+from upshot.core.operations import DELETED, INSERTED, OPPOSITE, SIGNS, UPDATED
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
 
 _WRITES = {"insert": INSERTED, "delete": DELETED}
@@ -74,15 +74,17 @@ class Events:
         for clause in instance_clauses(rule):
             used = {windows[x.relation] for x in clause.body if isinstance(x, Atom) and x.relation in windows}
             found |= used or set(rule.triggers)
-        return frozenset(found)
+        return frozenset((relation, sign) for relation, operation in found for sign in SIGNS[operation])
 
     def meets(self, source: CheckedRule, action: RuleAction, rule: CheckedRule, event: Event) -> bool:
         """Test whether rows of the action can be rows that the rule asks its window for."""
         if event != (action.target, _WRITES[action.kind]) or rule.becomes is not None:
             return True
+        if any(table.relation == action.target and table.operation == UPDATED for table in rule.windows):
+            return True
         values = known_values(source, action)
         names = [table.schema.name for table in rule.windows if (table.relation, table.operation) == event]
-        return any(can_meet(values, name, clause) for clause in instance_clauses(rule) for name in names)
+        return any(can_meet(values, name, clause) for clause in rule.clauses for name in names)
 
     def read(self, rule: CheckedRule) -> frozenset[str]:
         """All relations that the rule's condition rests on."""

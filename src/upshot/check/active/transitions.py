@@ -1,5 +1,5 @@
-"""Conditions over several states as clauses over one: `inserted r` and `deleted r` are tables of a rule's window, and
-`old r` is what r holds now, without the rows that came, with those that went.
+"""Conditions over several states as clauses over one: `inserted r`, `deleted r` and `updated r` are tables of a rule's
+window, and `old r` is what r holds now, without the rows that came, with those that went.
 
 A positive `old r(X)` becomes two alternatives. A negated one without `_` is unfolded: a row was not there if it is not
 there now or has come, and has not gone. A negated one with `_`, and any in an aggregate, reads a relation of its own
@@ -17,7 +17,7 @@ from upshot.check.clause.clause_form import Conjunction, RawLiteral
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.names.variables import fresh_name, occurrences
 from upshot.check.program import Clause, WindowTable
-from upshot.core.operations import DELETED, INSERTED
+from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import (
@@ -90,13 +90,15 @@ class States:
         )
 
     def window(self, relation: str, operation: str) -> str:
-        """The name of the table with the rows that were `inserted` or `deleted`."""
+        """The name of the table with the rows that were `inserted` or `deleted`, or pairs of rows `updated`."""
         table = self.windows.get((relation, operation))
         if table is None:
             name = fresh_name(f"{relation}_{operation}", self.schemas)
-            schema = replace(self.schemas[relation], name=name, role=Role.BASE, keys=())
+            of = self.schemas[relation]
+            key, columns = (of.keys[0], _pair(of)) if operation == UPDATED else ((), of.columns)
+            schema = replace(of, name=name, columns=columns, role=Role.BASE, keys=())
             self.schemas[name] = schema
-            table = self.windows[relation, operation] = WindowTable(schema, relation, operation)
+            table = self.windows[relation, operation] = WindowTable(schema, relation, operation, key)
         return table.schema.name
 
     def changed(self, relations: Iterable[str]) -> Atom:
@@ -178,9 +180,7 @@ class States:
     def _old_rows(self, atom: Atom, around: Conjunction) -> Atom:
         """The atom over a relation that holds the old rows which the literals around ask for."""
         args = tuple(t if isinstance(t, Variable | Constant) else self.variable("Any") for t in atom.args)
-        name = fresh_name(f"{atom.relation}_old", self.schemas)
-        columns = tuple(Column(c.name, c.type) for c in self.schemas[atom.relation].columns)
-        self._add(Schema(name, columns, Role.VIEW))
+        name = self.helper(f"{atom.relation}_old", atom.relation)
         guards = self._guards({v.name for t in args for v in occurrences(t)}, atom, around)
         self._define(Atom(name, args, span=atom.span), And((*guards, self._old(replace(atom, args=args)))))
         return Atom(name, atom.args, span=atom.span)
@@ -204,6 +204,17 @@ class States:
             waiting = [each for each in waiting if each not in tied]
         return found
 
+    def helper(self, wish: str, like: str) -> str:
+        """The name of a new relation with the columns of another; its clauses follow."""
+        columns = tuple(Column(c.name, c.type) for c in self.schemas[like].columns)
+        name = fresh_name(wish, self.schemas)
+        self._add(Schema(name, columns, Role.VIEW))
+        return name
+
+    def define(self, clause: Clause) -> None:
+        """Adds a clause of a helper."""
+        self._clauses.append(clause)
+
     def _add(self, schema: Schema) -> None:
         self.schemas[schema.name] = schema
         self.helpers[schema.name] = schema
@@ -226,6 +237,11 @@ class States:
         )
 
 
+def _pair(schema: Schema) -> tuple[Column, ...]:
+    """The columns of a row before and after an update."""
+    return tuple(replace(each, name=f"{age}_{each.name}") for age in ("old", "new") for each in schema.columns)
+
+
 def _is_null(term: Term, yes: bool) -> Formula:
     test = Test("is_null", (term,))
     return test if yes else Not(test)
@@ -236,7 +252,7 @@ def as_old(formula: Formula) -> Formula:
     return map_atoms(formula, lambda atom: replace(atom, state=atom.state or "old"))
 
 
-def map_atoms(formula: Formula, change: Callable[[Atom], Atom]) -> Formula:
+def map_atoms(formula: Formula, change: Callable[[Atom], Formula]) -> Formula:
     """The formula with every atom changed, those in aggregates too."""
     match formula:
         case Atom():
@@ -249,7 +265,7 @@ def map_atoms(formula: Formula, change: Callable[[Atom], Atom]) -> Formula:
             return map_aggregates(formula, change)
 
 
-def map_aggregates(literal: Formula, change: Callable[[Atom], Atom]) -> Formula:
+def map_aggregates(literal: Formula, change: Callable[[Atom], Formula]) -> Formula:
     """The literal with the atoms in its aggregates changed."""
     match literal:
         case Atom() | Test():
@@ -261,11 +277,11 @@ def map_aggregates(literal: Formula, change: Callable[[Atom], Atom]) -> Formula:
             raise TypeError(f"not a literal: {literal!r}")
 
 
-def _map_terms(terms: tuple[Term, ...], change: Callable[[Atom], Atom]) -> tuple[Term, ...]:
+def _map_terms(terms: tuple[Term, ...], change: Callable[[Atom], Formula]) -> tuple[Term, ...]:
     return tuple(_map_term(term, change) for term in terms)
 
 
-def _map_term(term: Term, change: Callable[[Atom], Atom]) -> Term:
+def _map_term(term: Term, change: Callable[[Atom], Formula]) -> Term:
     match term:
         case Call():
             return replace(term, args=_map_terms(term.args, change))

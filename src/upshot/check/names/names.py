@@ -10,6 +10,7 @@ from upshot.check.findings import Findings
 from upshot.check.names.variables import occurrences
 from upshot.check.types.kinds import is_structure
 from upshot.core.errors import DataError
+from upshot.core.operations import UPDATED
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax.ast import (
@@ -67,16 +68,39 @@ class NameCheck:
         schema = self.schemas.get(atom.relation)
         if schema is None:
             self.unknown(atom.relation, atom.span)
-        elif schema.arity != len(atom.args):
+            return
+        updated = atom.state == UPDATED
+        wanted = schema.arity * (2 if updated else 1)
+        if wanted != len(atom.args):
             self.findings.error(
                 "wrong-arity",
                 f"`{atom.relation}` has {_count(schema.arity, 'column')}, "
                 f"but {_count(len(atom.args), 'argument')} {'is' if len(atom.args) == 1 else 'are'} given",
                 atom.span,
-                label=f"expected {_count(schema.arity, 'argument')}",
-                help=f"write `{_shape(schema)}`",
+                label=f"expected {_count(wanted, 'argument')}" + ": the old row, then the new one" * updated,
+                help=f"write `{_shape(schema, 'old_', 'new_') if updated else _shape(schema)}`",
                 notes=((schema.span, "declared here"),) if schema.span is not None else (),
             )
+        elif updated:
+            self._keyed(schema, atom)
+
+    def _keyed(self, schema: Schema, atom: Atom) -> None:
+        """A key tells updates from deletions and insertions."""
+        columns = [column.name for column in schema.columns]
+        if schema.keys and len(schema.keys[0]) < schema.arity:
+            return
+        self.findings.error(
+            "no-key",
+            f"every column of `{schema.name}` is in its key, so no row is updated"
+            if schema.keys
+            else f"`{schema.name}` has no key that tells updates from deletions and insertions",
+            atom.span,
+            label="a row and its successor have the same key",
+            help="use `on change`"
+            if len(columns) == 1
+            else f"declare {'a smaller key' if schema.keys else 'one'}, as in "
+            f"`.decl {schema.name}({', '.join(columns)}) key({columns[0]})`, or use `on change`",
+        )
 
     def unknown(self, name: str, span: Span | None) -> None:
         if name in self.constraints:
@@ -283,5 +307,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _shape(schema: Schema) -> str:
-    return f"{schema.name}({', '.join(c.name for c in schema.columns)})"
+def _shape(schema: Schema, *prefixes: str) -> str:
+    return f"{schema.name}({', '.join(prefix + c.name for prefix in prefixes or ('',) for c in schema.columns)})"

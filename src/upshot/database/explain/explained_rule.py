@@ -19,7 +19,7 @@ from upshot.syntax.printing import print_term
 if TYPE_CHECKING:
     from upshot.database.engines import Engine
 
-_INTO = {"inserted": "inserted into", "deleted": "deleted from"}
+_INTO = {"inserted": "inserted into", "deleted": "deleted from", "updated": "updated in"}
 _VERBS = {"inserted": "inserting into", "deleted": "deleting from"}
 _SIGNS = {"inserted": "+", "deleted": "-"}
 

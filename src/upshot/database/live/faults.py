@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Answers = Mapping[str, frozenset[Row]]
 
 
-def propagate(state: State) -> Deltas:
+def propagate(state: State, several_turns: bool = False) -> Deltas:
     """Propagate the open change, without the live queries that fail."""
     engine, live = state.engine, state.live
     if not engine.is_narrowed:
@@ -34,7 +34,7 @@ def propagate(state: State) -> Deltas:
     while True:
         try:
             with live_time_limit(live.seconds):
-                return engine.propagate()
+                return engine.propagate(several_turns=several_turns)
         except Error as error:
             left = [each for each in live.by_answer.values() if each.name not in live.suspects]
             layer = live.narrowed if engine.is_narrowed else live.installed(state.compiled)

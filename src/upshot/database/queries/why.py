@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, overload
 
-from upshot.check.program import Clause
+from upshot.check.program import CheckedProgram, Clause
 from upshot.check.types.constants import fit
 from upshot.core.errors import DataError, UsageError, VerifyError
 from upshot.core.rows import Rows
@@ -20,6 +20,7 @@ from upshot.database.engines import Engine
 from upshot.database.files.given_rows import given_rows
 from upshot.database.placement import placement_of
 from upshot.database.queries.absence import Absence, absence
+from upshot.database.queries.rule_conditions import ConditionState, condition_program
 from upshot.database.search_arguments import limit_of
 from upshot.database.state import State
 from upshot.reasons.changed import Changed, RowChange
@@ -127,18 +128,22 @@ class AsksWhy:
         asked about, as long as the program has not changed since; without a store only the last commit."""
         state = self._state
         with state.writing("ask why a row changed") as engine:
-            key = _asked_for(state, view, row)
-            engine.contains(*key)
+            condition = _virtual_condition(state, view)
+            program, schema = condition or (state.compiled.checked, explained_schema(state, view))
+            key = _key_of(schema, row)
+            if condition is None:
+                engine.contains(*key)
             asked = state.version if version is None else version
             refuse_unknown(state, asked)
             states = PastStates(state, engine)
             try:
-                program, most = state.compiled.checked, _bounds(bounds)
-                after, before = (reasons_in(states.world(each), program, most) for each in (asked, asked - 1))
+                worlds = [states.world(each) for each in (asked, asked - 1)]
+                held = worlds if condition is None else [ConditionState(each, program, schema) for each in worlds]
+                after, before = (reasons_in(each, program, _bounds(bounds)) for each in held)
                 changed = Changed(program, after, before, moment_of(state, asked))
                 change = changed.status(key)
                 if not change:
-                    raise row_not_changed(state, key, asked)
+                    raise row_not_changed(state, key, asked, program)
                 return RowChange(change, changed.moment, changed.derivation(key, change))
             finally:
                 states.close()
@@ -191,7 +196,16 @@ class AsksWhy:
 
 def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
     """The row as it is kept, under the relation that keeps it."""
-    schema = explained_schema(state, view)
+    return _key_of(explained_schema(state, view), row)
+
+
+def _virtual_condition(state: State, name: str) -> tuple[CheckedProgram, Schema] | None:
+    """The program with the condition of a rule as a view, if it has none."""
+    rule = state.compiled.rule(name)
+    return None if rule is None or rule.becomes is not None else condition_program(state, rule)
+
+
+def _key_of(schema: Schema, row: Iterable[Any]) -> Key:
     (values,) = given_rows(schema, [row])
     return schema.name, one_nan(tuple(map(_as_kept, values, schema.types)))
 
@@ -228,7 +242,7 @@ def explained_schema(state: State, name: str) -> Schema:
         raise UsageError(
             f"the condition of rule `{name}` has no stored rows",
             code="no-condition",
-            help=f"query the relations it reads; a firing has the rows it fired for{asleep}",
+            help=f"query the relations it reads; `firing.cause` explains what it fired for{asleep}",
         )
     return state.compiled.schema(rule.becomes)
 
@@ -243,9 +257,10 @@ def row_is_there(state: State, key: Key) -> DataError:
     return DataError(f"row `{shown}` exists", code="row-is-there", help="`why` shows how it is derived")
 
 
-def row_not_changed(state: State, key: Key, version: int) -> DataError:
-    shown = row_text(state.compiled.checked, *key)
-    last = None if state.journal is None else last_change(state.journal.store, key, state.version)
+def row_not_changed(state: State, key: Key, version: int, program: CheckedProgram) -> DataError:
+    shown = row_text(program, *key)
+    stored = key[0] in state.compiled.checked.schemas and state.journal is not None
+    last = None if state.journal is None or not stored else last_change(state.journal.store, key, state.version)
     hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` explain its current state"
     return DataError(
         f"`{shown}` was neither inserted nor deleted in version {version}", code="row-not-changed", help=hint

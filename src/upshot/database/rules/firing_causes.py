@@ -8,17 +8,25 @@ or lost between the states around the turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.active.row_sets import NONE, PythonSets, RowSet
+from upshot.active.transition_tables import rows_of
+from upshot.active.turn_log import BEGIN, RuleTurn, TurnLog
+from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
 from upshot.check.names.variables import atoms
+from upshot.check.program import Clause
 from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
-from upshot.core.operations import DELETED, INSERTED
+from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
+from upshot.core.rows import row_set
+from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
-from upshot.database.durable.past_states import PastState, PastStates, moment_of, refuse_unreachable
+from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
+from upshot.engine.rule_processor import Transition, Window
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
 from upshot.reasons.search import Key, one_nan
@@ -29,12 +37,12 @@ from upshot.syntax.printing import print_atom, print_formula
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
-    from upshot.active.turn_log import RuleTurn
     from upshot.check.program import CheckedRule, Literal, WindowTable
     from upshot.core.rows import Row
     from upshot.core.schema import Schema
     from upshot.database.state import State
     from upshot.reasons.derivation import Derivation
+    from upshot.syntax.ast import Term
 
 _SIGNS = {INSERTED: "+", DELETED: "-"}
 _CHANGES = {INSERTED: CAME, DELETED: WENT}
@@ -60,16 +68,46 @@ class _Findings:
 
 def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause]:
     """The cause of each row that a rule fired for in the transaction of a version."""
-    assert firing.turn is not None, "it fired in a transaction of this process"
     with state.writing("ask why a rule fired") as engine:
-        refuse_unreachable(state, firing.turn.log.begun)
+        refuse_unreachable(state, version - 1 if firing.turn is None else firing.turn.log.begun)
         states = PastStates(state, engine)
         try:
-            around = _Turn(state, states, firing.turn, version)
+            turn = firing.turn or _past_turn(state, states, version)
+            around = _Turn(state, states, turn, version)
             found = _FiringSearch(state, state.compiled.rules.rules[firing.rule], around).findings(firing)
             return {row: each.cause() for row, each in found.items()}
         finally:
             states.close()
+
+
+def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
+    """The turn of a rule after the commit: its window is the transaction."""
+    log = TurnLog(version - 1, lambda _: None, points=[None], is_open=False)
+    return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
+
+
+class _PastWindow(Window[RowSet]):
+    """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
+
+    def __init__(self, state: State, states: PastStates, version: int) -> None:
+        super().__init__(0, 0, {}, PythonSets())
+        self._state, self._states, self._version = state, states, version
+        self._logged = base_changes(state, version)
+
+    def of(self, relation: str) -> Transition[RowSet]:
+        plan, schema = self._state.compiled.plan, self._state.compiled.checked.schemas[relation]
+        if relation in self._logged:
+            inserted, deleted = map(row_set, self._logged[relation])
+            return Transition(inserted, deleted)
+        if schema.role is Role.BASE or plan.reported(relation) == ("plus", "minus"):
+            return Transition(NONE, NONE)
+        args = tuple(Variable(f"X{place}") for place in range(schema.arity))
+        types = {each.name: column.type for each, column in zip(args, schema.columns, strict=True)}
+        every = replace(schema, name=f"all_{relation}", role=Role.VIEW, keys=())
+        clause = Clause(Atom(every.name, args), (Atom(relation, args),), types)
+        worlds = (self._states.world(version) for version in (self._version - 1, self._version))
+        old, new = (row_set(world.query(every, (clause,))) for world in worlds)
+        return Transition(new - old, old - new)
 
 
 class _Turn:
@@ -199,7 +237,7 @@ class _FiringSearch:
         """The row of the event; the condition has no part in it."""
         event = self._written.event
         assert event is not None, "it has one"
-        wanted = {"insert": (INSERTED,), "delete": (DELETED,)}.get(event.kind, (INSERTED, DELETED))
+        wanted = EVENTS[event.kind]
         found = [
             (literal, premise, table)
             for literal, premise in rule.literals
@@ -209,8 +247,7 @@ class _FiringSearch:
         text = print_atom(Atom(event.atom.relation, event.atom.args))
         alike = [each for each in found if print_atom(Atom(each[2].relation, each[0].args)) == text]
         for literal, premise, table in alike or found:
-            atom = Atom(table.relation, literal.args)
-            self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+            self._in_table(table, literal.args, premise.row(binding), home)
 
     def _in_condition(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
         """The literals over tables of the window, and others that the window made true."""
@@ -220,11 +257,24 @@ class _FiringSearch:
                 continue
             assert isinstance(literal, Atom), "a premise is a positive literal"
             table = self._windows.get(premise.relation)
-            if table is not None:
-                atom = Atom(table.relation, literal.args)
-                self._changed_row(_SIGNS[table.operation], atom, table.operation, premise.row(binding), home)
+            if premise.relation in self._rule.expanded:
+                self._in_expansion(literal, premise.row(binding), home)
+            elif table is not None:
+                self._in_table(table, literal.args, premise.row(binding), home)
             elif premise.relation in self._program.schemas:
                 self._changed_row("+", literal, INSERTED, premise.row(binding), home)
+
+    def _in_expansion(self, literal: Atom, row: Row, home: _Findings) -> None:
+        """A row of a view, derived through changed rows of the relations below it."""
+        found = _Findings()
+        for number, clause in enumerate(self._rule.clauses):
+            if clause.head.relation == literal.relation:
+                rule = concrete_rule(number, clause, self._schemas, ())
+                for _, binding in self._instances(rule, [row]):
+                    self._in_condition(rule, binding, found)
+        if found.trees:
+            view = self._rule.expanded[literal.relation]
+            home.add(f"+{print_atom(replace(literal, relation=view))}", found.literals, found.trees)
 
     def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _Findings) -> None:
         """A negated literal with rows at the last turn, or an aggregate over relations that changed."""
@@ -247,7 +297,7 @@ class _FiringSearch:
         for atom in atoms(self._written.condition):
             text = print_atom(replace(atom, state=""))
             for operation in (INSERTED, DELETED):
-                if (atom.relation, operation) in self._rule.triggers:
+                if any((atom.relation, each) in self._rule.triggers for each in (operation, UPDATED)):
                     self._changed_relation(f"{_SIGNS[operation]}{text}", atom.relation, home, (operation,))
 
     def _changed_relation(
@@ -261,6 +311,13 @@ class _FiringSearch:
             for row in sorted(found.inserted if operation == INSERTED else found.deleted, key=repr):
                 self._add(differential, (relation, row), operation, home)
 
+    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _Findings) -> None:
+        """A row of a table of the window; of an update, the row that went and the one that came."""
+        arity = len(args) // len(SIGNS[table.operation])
+        for part, sign in enumerate(SIGNS[table.operation]):
+            places = slice(part * arity, (part + 1) * arity)
+            self._changed_row(_SIGNS[sign], Atom(table.relation, args[places]), sign, row[places], home)
+
     def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _Findings) -> None:
         """A row that matches a literal, if it came or went in the window."""
         self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
@@ -271,9 +328,8 @@ class _FiringSearch:
         if gained is not None:
             home.add(differential, [row_text(self._program, relation, row)], [gained[1]])
 
-    def _changes(self, table: WindowTable) -> frozenset[Row]:
-        found = self._around.turn.window.of(table.relation)
-        return found.inserted if table.operation == INSERTED else found.deleted
+    def _changes(self, table: WindowTable) -> Collection[Row]:
+        return rows_of(table, self._around.turn.window.of(table.relation))
 
 
 def _differential(literal: Literal) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -18,8 +18,10 @@ from upshot.database.queries.query import query
 from upshot.database.rules.actions import failed_call
 
 if TYPE_CHECKING:
+    from upshot.active.firing import Firing
     from upshot.active.tasks import Pending
-    from upshot.core.rows import Rows
+    from upshot.core.cause import Cause
+    from upshot.core.rows import Row, Rows
     from upshot.database.state import State
 
 log = logging.getLogger("upshot.rules")
@@ -145,4 +147,17 @@ def settle_task(state: State, task: Pending) -> None:
 
 def recovered_tasks(state: State) -> list[Pending]:
     """The tasks that an earlier process left undone."""
-    return [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
+    found = [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
+    for each in found:
+        each.firing.find_cause = _recovered_cause(state)
+    return found
+
+
+def _recovered_cause(state: State) -> Callable[[Firing], Mapping[Row, Cause]]:
+    def find(firing: Firing) -> Mapping[Row, Cause]:
+        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
+
+        assert firing.version is not None, "it was committed"
+        return firing_causes(state, firing, firing.version)
+
+    return find

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from upshot.engine.local.queries.on_demand import LocalOnDemandViews
 
 Codes = NDArray[np.int64]
-GivenRows = Mapping[str, tuple[Schema, Sequence[Row]]]
+GivenRows = Mapping[str, tuple[Schema, Sequence[Row] | Rows]]
 Helpers = Mapping[str, Schema]
 EMPTY: Any = MappingProxyType({})
 
@@ -212,8 +212,10 @@ class LocalEngine:
         self._reached = False
         return self._now.tables[name], codes
 
-    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+    def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included."""
+        if self._now.on_demand is not None:
+            self._now.on_demand.several_turns = several_turns
         work = self.work = Work()
         self._codec.functions.begin()
         changed: list[str] = []
@@ -461,7 +463,11 @@ class LocalEngine:
         return [self.contains(*key) for key in keys]
 
     def _coded(self, given: GivenRows) -> dict[str, tuple[Schema, Codes]]:
-        return {name: (known, encode_rows(self._codec, known, rows)) for name, (known, rows) in given.items()}
+        found = {}
+        for name, (known, rows) in given.items():
+            codes = rows.codes_of(self._codec) if isinstance(rows, Rows) else None
+            found[name] = (known, encode_rows(self._codec, known, rows) if codes is None else codes)
+        return found
 
     def _answer(
         self, installed: LocalProgram, state: str, schema: Schema, clauses: tuple[Clause, ...],
@@ -470,7 +476,8 @@ class LocalEngine:
         with self._bounded("a query"):
             memo = self._optimizations.memo
             answers = queries.answers.Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
-            codes = answers.answer(schema, clauses, given, helpers)
+            selected = queries.selected_rows.selected_rows(given, clauses, self._codec) if given else given
+            codes = answers.answer(schema, clauses, selected, helpers)
         self.query_work = answers.work
         return self._factory.rows(schema, codes)
 

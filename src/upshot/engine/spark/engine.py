@@ -247,9 +247,11 @@ class SparkEngine:
         if not self._staged and self._before is None:
             self._sweep()
 
-    def propagate(self) -> dict[str, tuple[Rows, Rows]]:
+    def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included. If the cluster
         loses something, all is thrown away and done again from the committed rows, a few times."""
+        if self._now.on_demand is not None:
+            self._now.on_demand.several_turns = several_turns
         for number in range(1, ATTEMPTS + 1):
             try:
                 deltas = self._sending(self._attempt, self._undo_attempt)
@@ -429,13 +431,14 @@ class SparkEngine:
         return self._answer(self._readable, "old", schema, tuple(clauses), given, helpers)
 
     def query_open(
-        self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row]]],
+        self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
         helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
         """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
         `helpers` are relations that the clauses themselves define."""
         assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
-        return self._answer(self._now, "new", schema, tuple(clauses), given, helpers)
+        listed = {name: (known, list(rows)) for name, (known, rows) in given.items()}
+        return self._answer(self._now, "new", schema, tuple(clauses), listed, helpers)
 
     def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
         """The answers to queries that have nothing to do with each other, in the state of `query_open` or that of

@@ -8,12 +8,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from upshot.active.firing import Firing
 from upshot.core.rows import Row, Rows
 from upshot.database.database import Database
 from upshot.database.watch import CommitEvent, Event
 
 KEPT = 200
 KEPT_FIRINGS = 200
+KEPT_CAUSES = 20
+"""Versions whose firings are kept with the changes around them, so that their causes can be found."""
 _ROWS_OF_FIRING = 20
 
 
@@ -47,6 +50,7 @@ class RecentCommits:
         self._guard = threading.Lock()
         self._commits: deque[CommitSummary] = deque(maxlen=KEPT)
         self._firings: deque[Fired] = deque(maxlen=KEPT_FIRINGS)
+        self._made: deque[tuple[int, tuple[Firing, ...]]] = deque(maxlen=KEPT_CAUSES)
         self._subscriptions = [database.watch_commits(self._heard)]
         for rule in database.rules:
             self._subscriptions.append(database.watch(rule, self._fired, since=database.version))
@@ -64,9 +68,11 @@ class RecentCommits:
             with self._guard:
                 self._firings.append(fired)
 
-    def took(self, version: int, seconds: float) -> None:
-        """The version was made in this time."""
+    def took(self, version: int, seconds: float, firings: tuple[Firing, ...] = ()) -> None:
+        """The version was made in this time, and rules fired."""
         with self._guard:
+            if firings:
+                self._made.append((version, firings))
             for each in reversed(self._commits):
                 if each.version == version:
                     each.seconds = seconds
@@ -82,6 +88,11 @@ class RecentCommits:
         """The last firings, newest first."""
         with self._guard:
             return list(reversed(self._firings))[:limit]
+
+    def firings_of(self, version: int, rule: str) -> list[Firing]:
+        """The firings of a rule in a version, if they are kept."""
+        with self._guard:
+            return [each for made, some in self._made if made == version for each in some if each.rule == rule]
 
     def close(self) -> None:
         for subscription in self._subscriptions:

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from upshot.core.rows import Row
 from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.service.access.disclosure import MOST_WITNESSES
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.commit_stream import told
-from upshot.service.feed.commits import KEPT
+from upshot.service.feed.commits import KEPT, Fired
 from upshot.service.routes.openapi import (
     ERRORS,
     CommitsAnswer,
@@ -23,7 +24,7 @@ from upshot.service.routes.openapi import (
     RulesAnswer,
 )
 from upshot.service.service import Service
-from upshot.service.wire.answers import columns_of, json_response, listed
+from upshot.service.wire.answers import columns_of, json_response, listed, readable_causes
 from upshot.syntax import print_item
 from upshot.syntax.ast import ActiveRule
 
@@ -139,8 +140,11 @@ async def constraints(request: Request) -> Response:
     response_class=Response,
     responses={200: {"model": RulesAnswer, "description": "The rules."}},
 )
-async def rules(request: Request) -> Response:
-    """The active rules, each with its last firing."""
+async def rules(
+    request: Request,
+    causes: Annotated[bool, Query(description="with the cause of each row of the last firings")] = False,
+) -> Response:
+    """The active rules, and their last firings."""
     service: Service = request.app.state.service
     scopes, database = service.scopes(request), service.database
 
@@ -162,10 +166,25 @@ async def rules(request: Request) -> Response:
                 if scopes.may_read(part.name)
             ],
             "firings": [
-                {"version": each.version, "rule": each.rule, "count": each.count, "rows": listed(each.rows)}
+                {
+                    "version": each.version,
+                    "rule": each.rule,
+                    "count": each.count,
+                    "rows": listed(each.rows),
+                    **({"causes": _causes(service, each, scopes)} if causes else {}),
+                }
                 for each in service.recent.firings()
                 if scopes.may_read(each.rule)
             ],
         }
 
-    return json_response(await service.run_read(answer))
+    return json_response(await (service.writer.between_commits(answer) if causes else service.run_read(answer)))
+
+
+def _causes(service: Service, fired: Fired, scopes: Scopes) -> list[dict[str, Any]] | None:
+    """The causes of the rows that are shown; None if the firing, or one of the states around it, is not kept."""
+    found: dict[Row, dict[str, Any]] = {}
+    for firing in service.recent.firings_of(fired.version, fired.rule):
+        rows = [row for row in fired.rows if row in firing.rows]
+        found |= zip(rows, readable_causes(firing, rows, scopes) or (), strict=False)
+    return [found[row] for row in fired.rows] if all(row in found for row in fired.rows) else None

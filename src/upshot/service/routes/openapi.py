@@ -55,9 +55,19 @@ class RelationChange(_Shape):
     delete: list[Values]
 
 
+class FiringCause(_Shape):
+    """The base changes behind a row that a rule fired for, and the literals that made its condition true."""
+
+    insert: dict[str, list[Values]]
+    delete: dict[str, list[Values]]
+    literals: list[str] = Field(description="empty unless the token may read everything")
+    differentials: list[str] = Field(description="the literals as they are written, with the sign of their change")
+
+
 class Firing(_Shape):
     rule: str
     rows: list[Values]
+    causes: list[FiringCause] | None = Field(None, description="for each row, with `causes=true`; null if not kept")
 
 
 class Outcome(BaseModel):
@@ -231,6 +241,7 @@ class FiringEntry(_Shape):
     rule: str
     count: int
     rows: list[Values]
+    causes: list[FiringCause] | None = Field(None, description="for each row, with `causes=true`; null if not kept")
 
 
 class RulesAnswer(BaseModel):

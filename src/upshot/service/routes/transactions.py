@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -44,6 +44,7 @@ async def transactions(
         str | None,
         Header(description="a repeated key with the same body is committed once"),
     ] = None,
+    causes: Annotated[bool, Query(description="with the cause of each row that a rule fired for")] = False,
 ) -> Response:
     """All statements or none. The answer comes when the transaction is on the disk: the version it made, and the exact
     change of every relation that the token may read. With `expect`, only if in the end these rows are there, and those
@@ -59,6 +60,10 @@ async def transactions(
     if done.transaction is None:
         return json_response(await service.run_read(lambda: _first_outcome(service.database, done, scopes)))
     made, again = done.transaction, {"repeated": True} if done.repeated else {}
+    if causes and made.firings:
+        return json_response(
+            await service.writer.between_commits(lambda: {**_outcome(made, scopes, causes=True), **again})
+        )
     if count_rows(made.changes) <= _SMALL:
         return json_response({**_outcome(made, scopes), **again})
     return await service.run_read(lambda: json_response({**_outcome(made, scopes), **again}))
@@ -85,11 +90,11 @@ def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
     return statements
 
 
-def _outcome(made: Transaction, scopes: Scopes) -> dict[str, Any]:
+def _outcome(made: Transaction, scopes: Scopes, *, causes: bool = False) -> dict[str, Any]:
     return {
         "version": made.version,
         "changes": readable_changes(made.changes, scopes),
-        "firings": readable_firings(made.firings, scopes),
+        "firings": readable_firings(made.firings, scopes, causes=causes),
         "violations": readable_rows(made.violations, scopes),
         "repaired": readable_rows(made.repaired, scopes),
     }

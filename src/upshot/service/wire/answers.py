@@ -11,6 +11,7 @@ import pyarrow
 from starlette.responses import Response
 
 from upshot.active.firing import Firing
+from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json, to_json, type_to_json
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
@@ -51,8 +52,43 @@ def readable_rows(found: Mapping[str, Iterable[Row]], scopes: Scopes) -> dict[st
     return {name: listed(rows) for name, rows in found.items() if scopes.may_read(name)}
 
 
-def readable_firings(firings: Iterable[Firing], scopes: Scopes) -> list[dict[str, Any]]:
-    return [{"rule": each.rule, "rows": listed(each.rows.sorted())} for each in firings if scopes.may_read(each.rule)]
+def readable_firings(firings: Iterable[Firing], scopes: Scopes, *, causes: bool = False) -> list[dict[str, Any]]:
+    """The firings with their rows in order, and the cause of each row if they are asked for."""
+    return [
+        {
+            "rule": each.rule,
+            "rows": listed(each.rows.sorted()),
+            **({"causes": readable_causes(each, each.rows.sorted(), scopes)} if causes else {}),
+        }
+        for each in firings
+        if scopes.may_read(each.rule)
+    ]
+
+
+def readable_causes(firing: Firing, rows: Iterable[Row], scopes: Scopes) -> list[dict[str, Any]] | None:
+    """The causes of some rows of a firing; None if the states around it are not kept. Literals name what they read, so
+    they are for those who may read everything."""
+    try:
+        found = firing.cause
+    except UsageError:
+        return None
+
+    def by_relation(changes: Iterable[tuple[str, Row]]) -> dict[str, list[list[Any]]]:
+        rows: dict[str, list[Row]] = {}
+        for name, row in changes:
+            rows.setdefault(name, []).append(row)
+        return readable_rows(rows, scopes)
+
+    whole = scopes.reads_everything
+    return [
+        {
+            "insert": by_relation(cause.inserted),
+            "delete": by_relation(cause.deleted),
+            "literals": list(cause.literals) if whole else [],
+            "differentials": list(cause.differentials) if whole else [],
+        }
+        for cause in (found[row] for row in rows)
+    ]
 
 
 def count_rows(changes: ChangeSet) -> int:

@@ -222,7 +222,9 @@ class Writer:
         service = self._service
         for job in jobs:
             if job.error is None and job.result is not None and not job.result.repeated:
-                service.recent.took(job.result.version, job.result.seconds)
+                made = job.result.transaction
+                firings = () if made is None else made.firings
+                service.recent.took(job.result.version, job.result.seconds, firings)
             elif isinstance(job.error, Error):
                 service.metrics.rejections.labels(job.error.code).inc()
         service.metrics.version.set(service.database.version)

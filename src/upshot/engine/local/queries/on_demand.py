@@ -56,6 +56,8 @@ class LocalOnDemandViews:
         self._following: DemandProgram | None = None
         self._found: Mapping[str, Change] = {}
         """The changes that the last propagation found."""
+        self.several_turns = False
+        """Rules have several turns in the open transaction, and hear more."""
         self.started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
         self._questions: dict[tuple[str, str, str], DemandQuery] = {}
@@ -164,9 +166,13 @@ class LocalOnDemandViews:
             for name in sorted(changed)
         }
         following, self._following = self._following, None
+        several = self.several_turns
         run = self._run(
-            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh)),
-            lambda: following or change_program(self._plan, self._optimizations, changed=signs, afresh=afresh),
+            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh), several),
+            lambda: (
+                following
+                or change_program(self._plan, self._optimizations, changed=signs, afresh=afresh, several_turns=several)
+            ),
         )
         given = {
             name: self._tables[meaning.relation].listed(_LISTS[meaning.state])

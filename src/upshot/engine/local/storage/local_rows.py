@@ -46,6 +46,19 @@ class CodedRows:
         with self._lock:
             return self.fetched()
 
+    def codes_of(self, codec: object) -> Codes | None:
+        """The codes, if they are of this codec."""
+        return self.codes if codec is self._codec else None
+
+    def has_codes_of(self, other: object) -> bool | None:
+        """Test whether another source of the same codec has the same rows, in any order."""
+        if not isinstance(other, CodedRows) or other._codec is not self._codec:
+            return None
+        own, others = self.codes, other.codes
+        if np.array_equal(own, others) or not self.schema.arity:
+            return len(own) == len(others)
+        return np.array_equal(own[np.lexsort(own.T)], others[np.lexsort(others.T)])
+
     def fetched(self) -> Codes:
         """The codes; the caller holds the lock."""
         if self._codes is None:

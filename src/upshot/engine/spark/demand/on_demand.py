@@ -51,6 +51,8 @@ class OnDemandViews:
         self._plan, self._tables, self._limits = plan, tables, limits
         self._jobs, self._session, self._small = jobs, jobs.session, jobs.small
         self._programs: dict[object, DemandProgram] = {}
+        self.several_turns = False
+        """Rules have several turns in the open transaction, and hear more."""
         self._questions: dict[object, DemandQuery] = {}
         components = [c for c in plan.components if c.views[0] in self.strategies]
         self.components = len(components)
@@ -165,10 +167,12 @@ class OnDemandViews:
         return run.rows(name) if name is not None else nothing(self._tables[view].types)
 
     def _program(self, signs: Mapping[str, frozenset[str]], afresh: frozenset[str]) -> DemandProgram:
-        key = (tuple(signs.items()), afresh)
+        key = (tuple(signs.items()), afresh, self.several_turns)
         program = self._programs.pop(key, None)
         if program is None:
-            program = change_program(self._plan, self._limits.optimizations, changed=signs, afresh=afresh)
+            program = change_program(
+                self._plan, self._limits.optimizations, changed=signs, afresh=afresh, several_turns=self.several_turns
+            )
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
         self._programs[key] = program

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from upshot.check.active.heard import HeardChanges
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
@@ -204,7 +205,7 @@ class _DemandCopy(DriverCopy):
 
 def _plan_in_driver(plan: ProgramPlan) -> ProgramPlan:
     """The views on demand over all that is stored. No copy of a view is stored here, and of one that has a copy all
-    changes are wanted."""
+    changes are wanted; rules hear what they would in several turns."""
     normal, strategies = plan.normal, plan.on_demand.strategies
     schemas = {n: s if n in strategies else replace(s, role=Role.BASE) for n, s in normal.schemas.items()}
     clauses = tuple(clause for clause in normal.clauses if clause.head.relation in strategies)
@@ -215,4 +216,5 @@ def _plan_in_driver(plan: ProgramPlan) -> ProgramPlan:
     source = replace(program, schemas=seen, options=options)
     components = tuple(c for c in plan.components if c.views[0] in strategies)
     on_demand = OnDemand(strategies, nervous=plan.on_demand.nervous)
-    return ProgramPlan(source, program, components, plan.strategies, on_demand)
+    heard = HeardChanges(plan.heard.several, plan.heard.several)
+    return ProgramPlan(source, program, components, plan.strategies, on_demand, heard=heard)
