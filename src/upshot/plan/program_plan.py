@@ -71,7 +71,8 @@ class ProgramPlan:
         those that an active rule hears, of `several_turns` in a transaction or not; a constraint is never without the
         witnesses that come."""
         options = self.source.options.get(view)
-        events = "none" if view in self.source.hidden else "all" if options is None else options.events
+        is_condition = view in self.source.hidden and view not in self.beside
+        events = "none" if is_condition else "all" if options is None else options.events
         if events == "all" or view not in self.on_demand.unstored:
             return _SIGNS["all"]
         signs = {*_SIGNS[events]}
