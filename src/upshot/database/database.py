@@ -341,6 +341,11 @@ class Database(AsksWhy, Revises):
         with self._state.reading():
             return durable.past_version.PastVersion(self._state, version, lambda state: Database(state=state))
 
+    def first_version(self, name: str) -> int:
+        """The earliest version in which a relation can be read with `at`."""
+        with self._state.reading():
+            return durable.past_states.first_version(self._state, self._state.schema(name).name)
+
     def changes(self, view: str, /, since: int, until: int | None = None, **parameters: Any) -> Changes:
         """The net change of a relation, or of the answers to a query, from version `since` to version `until`, the
         last one unless told: `inserted` and `deleted` rows."""

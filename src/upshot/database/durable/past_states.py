@@ -184,6 +184,15 @@ def _versions_there_are(state: State, *, before: bool = False) -> str:
     return f"give a version from {first} to {last}" if first < last else f"give {last}"
 
 
+def first_version(state: State, name: str) -> int:
+    """The earliest version in which a relation can be read."""
+    if state.journal is None:
+        return state.version - bool(state.last is not None and state.last.same_program)
+    store = state.journal.store
+    defined = store.definitions(store.oldest, state.version)
+    return defined[-1].version if defined else store.oldest
+
+
 def moment_of(state: State, version: int) -> Moment:
     """The commit of a version, with its time and meta if they are kept."""
     return Moment(version) if state.journal is None else moment(state.journal.store, version)

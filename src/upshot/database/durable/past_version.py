@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from upshot.core.schema import Role
 from upshot.database.changes import Changes
 from upshot.database.durable.held_version import HeldVersion
 from upshot.database.durable.history import past_events
+from upshot.database.durable.moments import moment
 from upshot.database.durable.past_states import PastStates, refuse_unreachable, version_number
 from upshot.database.live.shapes import checked_query, is_name
 from upshot.database.queries.query import all_rows, is_select
@@ -31,6 +33,14 @@ class PastVersion:
         self.version = version
         self._state, self._opened = state, opened
         self._database: Database | None = None
+
+    @property
+    def time(self) -> dt.datetime | None:
+        """When it was committed (UTC); None if the log does not have that."""
+        journal = self._state.journal
+        if journal is None or self.version <= journal.store.oldest:
+            return None
+        return moment(journal.store, self.version).time
 
     def query(self, text: str, /, **parameters: Any) -> Rows:
         """The answers to a rule body or SELECT in this version."""

@@ -13,7 +13,7 @@ from upshot.core.errors import UsageError
 from upshot.core.schema import Role
 from upshot.database.engines import Engine
 from upshot.database.explain.dependencies import Dependency, inputs
-from upshot.database.explain.drawing import Arrow, svg
+from upshot.database.explain.drawing import Arrow, Layout, laid_out, svg
 from upshot.database.explain.explained_rule import (
     Bindings,
     RulePart,
@@ -55,6 +55,10 @@ class Explanation:
     def edges(self) -> tuple[Dependency, ...]:
         """The dependencies, active rules included."""
         return self._network.edges
+
+    def layout(self, notes: Mapping[str, str]) -> Layout:
+        """The network of the relations and rules that have a note, as `svg` lays it out."""
+        return laid_out(self._network.part(notes), notes)
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""

@@ -91,7 +91,11 @@ async def view(
 
     if at is not None:
         found = selection(name, where, database.schemas)
-        page = await _past_page(service, asked, lambda: Listing(name, subject, at, past_selection(database, found, at)))
+
+        def then() -> Listing:
+            return Listing(name, subject, at, past_selection(database, found, at), time=database.at(at).time)
+
+        page = await _past_page(service, asked, then)
         return await service.run_read(lambda: page_response(page, form))
 
     def answer() -> Response:
