@@ -216,6 +216,7 @@ def explain(
     view: Annotated[
         str | None, typer.Option("--view", "-v", metavar="VIEW", help="Explain only this view or active rule.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the rules and plans of every view.")] = False,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
@@ -229,7 +230,7 @@ def explain(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain
 
-        return explain(terminal, file, fact_dir, view, svg, actions, engine)
+        return explain(terminal, file, fact_dir, view, svg, actions, engine, full=full)
 
     finish(body, format)
 

@@ -23,7 +23,14 @@ from upshot.database.explain.explained_rule import (
     label,
     read_by,
 )
-from upshot.database.explain.explained_view import RelationPart, counters, describe_relation, explained_relation
+from upshot.database.explain.explained_view import (
+    RelationPart,
+    counters,
+    describe_relation,
+    explained_relation,
+    rows,
+    summarize_relation,
+)
 from upshot.database.explain.network import Network, network
 from upshot.database.placement import Placement, placement_of
 from upshot.database.state import State
@@ -50,6 +57,17 @@ class Explanation:
         parts += [describe_rule(part, self._awake) for part in self.rules]
         parts += [str(self.triggering)] * bool(self.rules)
         return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
+
+    def summary(self) -> str:
+        """Two lines for each view and one for each rule: strategy, rows, reason, last cost. No rules, no plans."""
+        base = [f"{part.name} ({rows(part.size)})" for part in self.parts if part.schema.role is Role.BASE]
+        parts = [f"base relations: {', '.join(base)}"] * bool(base)
+        parts += [summarize_relation(part) for part in self.parts if part.schema.role is not Role.BASE]
+        parts += [f"{part.name}: active rule, {part.note}" for part in self.rules]
+        parts += [f"a cycle of rules: {line}" for line in sorted(map(str, self.triggering.looping))]
+        return (
+            "\n".join(parts) + _last_work(self.work, self.version).replace("\n\n", "\n") + f"engine {self.placement}\n"
+        )
 
     @property
     def edges(self) -> tuple[Dependency, ...]:
