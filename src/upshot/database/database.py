@@ -337,7 +337,7 @@ class Database(AsksWhy, Revises):
 
     def at(self, version: int) -> PastVersion:
         """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.
-        Of a durable database any that is kept and has the program of today; in memory the last two."""
+        Of a durable database any that is kept, for relations that are defined as today; in memory the last two."""
         with self._state.reading():
             return durable.past_version.PastVersion(self._state, version, lambda state: Database(state=state))
 
