@@ -117,7 +117,7 @@ def check(
 
 @app.command()
 def run(
-    file: ProgramFile,
+    file: DatabaseFile,
     fact_dir: FactDir = None,
     output_dir: Annotated[
         Path,
@@ -139,7 +139,7 @@ def run(
 
 @app.command()
 def watch(
-    file: ProgramFile,
+    file: DatabaseFile,
     changes: ChangeFile,
     fact_dir: FactDir = None,
     on_error: Annotated[
@@ -212,7 +212,7 @@ def export(
 
 @app.command()
 def explain(
-    file: ProgramFile,
+    file: DatabaseFile,
     view: Annotated[
         str | None, typer.Option("--view", "-v", metavar="VIEW", help="Explain only this view or active rule.")
     ] = None,
@@ -263,7 +263,7 @@ def models(
 
 @app.command()
 def verify(
-    file: ProgramFile,
+    file: DatabaseFile,
     fact_dir: FactDir = None,
     changes: Annotated[
         Path | None,
@@ -380,7 +380,8 @@ def accept_loss(
 @app.command()
 def repl(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load first.")
+        Path | None,
+        typer.Argument(metavar="FILE", show_default=False, help="A program to load first, or a database directory."),
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,
