@@ -76,8 +76,8 @@ class Realization:
         return gone + [f"+{self.fact(name, row)}" for name, rows in self.insert.items() for row in rows]
 
     def text(self, most: int | None = None) -> str:
-        """The base changes, one a line; what follows from them, what is open and what is violated as comments. At
-        `most` so many rows of views that were requested, and so many that were not."""
+        """The base changes, one a line; what follows from them, what is open and what is violated as comments. `most`
+        bounds the requested rows of views, and the others."""
         lines = self.lines()
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]

@@ -149,7 +149,7 @@ def _prices(given: Sequence[str]) -> dict[str, float]:
 
 
 MOST_EFFECTS = 10
-"""Rows of views that are printed of a realization: so many requested ones, so many others."""
+"""The most requested rows that are printed of a realization, and the most side effects."""
 
 
 def tell(
