@@ -98,11 +98,7 @@ async def explanation(
     depth: Annotated[int, Query(ge=1, le=_DEEPEST, description="depth for missing rows of views")] = 1,
     changed_in: Annotated[
         int | None,
-        Query(
-            ge=1,
-            le=_LARGEST_VERSION,
-            description="a version, to explain why it inserted or deleted the row (`why_changed`)",
-        ),
+        Query(ge=1, le=_LARGEST_VERSION, description="why this version inserted or deleted the row (`why_changed`)"),
     ] = None,
     at: Annotated[
         int | None, Query(ge=0, le=_LARGEST_VERSION, description="an earlier version, in which the row is explained")
@@ -128,9 +124,6 @@ async def explanation(
         for name in sorted(request.query_params):
             raise Refused(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
-    if at is not None and (changed_in is not None or fixes):
-        hint = "`changed_in` names a version itself; `POST /realizations` with `at` finds fixes"
-        raise Refused(400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint)
     question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds), at)
     found = await _found(request, question, service, scopes)
     return await service.run_read(lambda: _response(question, found, scopes))
@@ -139,6 +132,9 @@ async def explanation(
 async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
     try:
         if (at := question.at) is not None:
+            if question.changed_in is not None or question.fixes.count:
+                hint = "`changed_in` names a version itself; `POST /realizations` with `at` finds fixes"
+                raise Refused(400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint)
             past = await service.writer.between_commits(lambda: past_database(service.database, at))
             return await service.run_read(lambda: _derivations(replace(question, fixes=Fixes(0)), scopes, past))
         if question.changed_in is None:
