@@ -291,6 +291,29 @@ def test_an_unknown_view_is_wrong_usage(upshot: Run, closure: Path, view: str, w
 # ---- explain ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "name", ["dependencies", "modules", "trains", "permissions/permissions", "inventory/inventory"]
+)
+def test_explain_fits_a_screen(upshot: Run, name: str) -> None:
+    ended = upshot("explain", EXAMPLES / f"{name}.dl")
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) <= 40, ended.out
+    assert " :- " not in ended.out
+    assert "`--full`" in ended.err
+    full = upshot("explain", EXAMPLES / f"{name}.dl", "--full")
+    assert len(full.out.splitlines()) > 2 * len(ended.out.splitlines())
+
+
+def test_the_summary_has_strategy_rows_and_reason_of_each_view(upshot: Run, closure: Path) -> None:
+    ended = upshot("explain", closure, "-F", closure.parent / "facts")
+    assert ended.out.splitlines()[:3] == [
+        "base relations: edge (3 rows)",
+        "closure: recursive view, 6 rows, strategy maintenance",
+        ended.out.splitlines()[2],
+    ]
+    assert ended.out.splitlines()[2].startswith("  because recursive: over-delete, rederive, insert")
+
+
 def test_explain_names_strategy_reasons_and_rules(upshot: Run, closure: Path) -> None:
     ended = upshot("explain", closure, "-F", closure.parent / "facts", "--view", "closure")
     assert (ended.code, ended.err) == (0, "")

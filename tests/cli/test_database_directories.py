@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Ended
 
 Run = Callable[..., Ended]
@@ -52,3 +54,9 @@ def test_wrong_queries_say_what_is_wrong(upshot: Run, write: Write, tmp_path: Pa
     broken = write("broken.dl", "p(X) :- q(X).")
     assert upshot("init", tmp_path / "new", "--program", broken).code == 1
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["run", "watch", "explain", "verify", "query", "repl"])
+def test_help_mentions_database_directories(upshot: Run, name: str) -> None:
+    words = " ".join(upshot(name, "--help").out.replace("│", " ").split())
+    assert "database directory" in words

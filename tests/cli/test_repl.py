@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import fcntl
 import io
+import itertools
 import json
 import os
 import pty
@@ -19,7 +20,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ended, command, environment_with
+from upshot import connect
+from upshot.cli.commands.repl import Completer
+from upshot.cli.output.terminal import Terminal as Output
+from upshot.cli.repl.session import ReplSession
 from upshot.cli.repl.statements import ChangeText, Command, Input, ProgramText, QueryText, Unfinished
+from upshot.cli.settings import Format
 
 Run = Callable[..., Ended]
 Write = Callable[[str, str | bytes], Path]
@@ -133,6 +139,53 @@ def test_queries_are_answered(repl: Run) -> None:
         {"columns": ["X"], "rows": []},
     ]
     assert repl("edge(1, 2).\n? path(1, X)\n? path(1, 2)\n? path(2, 1)\n").out.endswith("X\n─\n2\n1 row\nyes\nno\n")
+
+
+def test_sql_is_answered_in_its_order(repl: Run) -> None:
+    facts = "edge(1, 2). edge(2, 3).\n"
+    for query in (":sql SELECT p.b FROM path p ORDER BY p.b DESC", "? SELECT p.b FROM path p ORDER BY p.b DESC;"):
+        ended = repl(f"{query}\n", "--format", "json", before=GRAPH + facts)
+        assert (ended.code, ended.err) == (0, "")
+        assert json.loads(ended.out.splitlines()[-1]) == {"columns": ["b"], "rows": [[3], [2]]}
+    wrong = repl(":sql path(1, X)\n")
+    assert (wrong.code, "`:sql` needs a query" in wrong.err) == (1, True)
+
+
+def test_rows_are_explained_and_changes_tried_as_by_the_commands(repl: Run, upshot: Run, write: Write) -> None:
+    facts = "edge(1, 2). edge(2, 3).\n"
+    file = write("graph.dl", GRAPH + facts)
+    for typed, arguments in (
+        ("why path(1, 3)", ["why", file, "path(1, 3)"]),
+        ("why-not path(3, 1)", ["why-not", file, "path(3, 1)"]),
+        ("what-if +edge(3, 4), -edge(1, 2)", ["what-if", file, "+edge(3, 4)", "-edge(1, 2)"]),
+        ("update -path(1, 3)", ["update", file, "-path(1, 3)"]),
+    ):
+        expected = upshot(*arguments)
+        ended = repl(f":{typed}\n", file, before="")
+        assert ended.code == expected.code == 0, ended.err
+        assert expected.out in ended.out, typed
+
+
+def test_a_request_without_rows_is_reported(repl: Run) -> None:
+    for name in ("why", "why-not", "what-if", "update"):
+        ended = repl(f":{name}\n")
+        assert (ended.code, f"error[wrong-argument]: `:{name}` needs" in ended.err) == (1, True)
+
+
+def test_commands_and_relations_are_completed() -> None:
+    with connect() as database:
+        database.define(GRAPH)
+        completer = Completer(ReplSession(Output(Format.TEXT), None, database))
+
+        def completions(text: str) -> list[str]:
+            return list(itertools.takewhile(bool, (completer(text, n) or "" for n in itertools.count())))
+
+        assert completions(":why") == [":why", ":why-not"]
+        assert completions(":what-") == [":what-if"]
+        assert completions(":u") == [":update"]
+        assert completions(":s") == [":sql", ":stats"]
+        assert completions("-ed") == ["-edge"]
+        assert completions("pa") == ["path"]
 
 
 def test_rules_typed_later_are_added_to_those_there_are(repl: Run) -> None:

@@ -135,3 +135,20 @@ def test_a_pattern_stands_for_all_its_rows_and_fewest_side_effects_come_first(up
         ended = upshot("update", path, wrong)
         assert (ended.code in (1, 2), cause in ended.err) == (True, True), wrong
     assert "`prefer` is `least_side_effects`" in upshot("update", path, "-access(_, _)", "--prefer", "cheap").err
+
+
+def test_at_most_ten_side_effects_and_requested_rows_are_printed(upshot: Run, tmp_path: Path) -> None:
+    rows = " ".join(f"p({n})." for n in range(60))
+    decls = " ".join(f".decl {name}(x: number)" for name in ("p", "q", "r", "on"))
+    file = tmp_path / "many.dl"
+    file.write_text(f"{decls} q(X) :- p(X), on(1). r(X) :- q(X). {rows} on(1).")
+    ended = upshot("update", file, "-q(0)", "--limit", 1, "--frozen", "p")
+    lines = ended.out.splitlines()
+    assert sum(line.startswith("// also:") for line in lines) == 10
+    assert "// … and 109 more side effects; `--format json` lists all" in lines
+    ended = upshot("update", file, "-q(_)", "--limit", 1)
+    lines = ended.out.splitlines()
+    assert sum(line.startswith("// asked:") for line in lines) == 10
+    assert "// … and 50 more asked; `--format json` lists all" in lines
+    data = json.loads(upshot("update", file, "-q(_)", "--limit", 1, "--format", "json").out.splitlines()[0])
+    assert data["side_effects"] == 60

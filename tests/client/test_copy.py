@@ -138,6 +138,30 @@ def test_what_was_told_already_is_ignored() -> None:
     assert [c.version for c in seen] == [3, 4, 5]
 
 
+def test_a_callback_hears_of_one_sign_and_of_so_many_rows_while_the_copy_is_exact() -> None:
+    pieces = (
+        snapshot(3, [[1, 2]]),
+        change(4, [[3, 4], [5, 6], [7, 8]]),
+        change(5, [], [[3, 4]]),
+        change(6, [[9, 9]], [[5, 6]]),
+    )
+    for options, heard in (
+        ({"events": "insert"}, [(3, 1, 0, 0), (4, 3, 0, 0), (6, 1, 0, 0)]),
+        ({"events": "delete"}, [(3, 1, 0, 0), (5, 0, 1, 0), (6, 0, 1, 0)]),
+        ({"limit": 1}, [(3, 1, 0, 0), (4, 1, 0, 2), (5, 0, 1, 0), (6, 1, 1, 0)]),
+    ):
+        with service_of(forever(*pieces)) as service:
+            copy, seen = followed(service, **options)
+            with copy:
+                assert copy.wait(6, WAIT)
+                assert copy.rows == {(1, 2), (7, 8), (9, 9)}
+        assert [(c.version, len(c.inserted), len(c.deleted), c.omitted) for c in seen] == heard, options
+    for wrong in ({"events": "both"}, {"limit": -1}, {"limit": True}):
+        with pytest.raises(UsageError) as caught:
+            Client("http://127.0.0.1:9").follow("edge", **wrong)  # type: ignore[arg-type]
+        assert caught.value.code == "wrong-argument"
+
+
 def test_a_gap_is_refused_and_asked_for_again() -> None:
     gap = torn(snapshot(3, []), change(4, [[1, 2]], since=3), change(6, [[5, 6]], since=5))
     rest = forever(change(5, [[3, 4]], since=4), change(6, [[5, 6]], since=5))

@@ -99,6 +99,16 @@ def test_copies_kept_from_events_equal_the_answers_after_random_transactions(pro
         db.close()
 
 
+def test_a_followed_select_takes_its_parameters_with_a_dollar_or_a_colon() -> None:
+    db = upshot.connect()
+    db.define(GRAPH)
+    texts = "SELECT y FROM reach WHERE x = $x", "SELECT y FROM reach WHERE x = :x"
+    followers = [Follower(db, text, x="a") for text in texts]
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", "b"), ("b", "c"), ("x", "y")])
+    assert [follower.rows for follower in followers] == [{("b",), ("c",)}] * 2
+
+
 def test_a_commit_costs_the_parameters_it_touches() -> None:
     db = upshot.connect()
     db.define(UNSTORED)

@@ -90,10 +90,75 @@ def test_versions_that_cannot_be_made_again_are_refused(tmp_path: Path) -> None:
     assert caught.value.code == "wrong-argument"
     with upshot.connect(tmp_path / "db") as kept:
         kept.define(GRAPH)
-        kept.define(".decl other(x: number)")
-        with pytest.raises(upshot.Error) as caught:
-            kept.at(1)
+        kept.add_rule("reach(X, X) :- edge(X, _).")
+        uses: list[Callable[[], object]] = [
+            lambda: kept.at(1).rows("reach"),
+            lambda: kept.at(1).query("reach(X, 1)"),
+            lambda: kept.at(1).sql("SELECT * FROM reach"),
+            lambda: kept.changes("reach", since=1),
+            lambda: kept.at(1).database,
+        ]
+        for use in uses:
+            with pytest.raises(upshot.Error) as caught:
+                use()
+            assert caught.value.code == "program-changed"
+        assert kept.first_version("reach") == 2
+        assert len(kept.at(1).rows("edge")) == 0
+
+
+def test_a_definition_elsewhere_leaves_the_past_of_a_view_readable(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(GRAPH)
+        states = {}
+        for number in range(4):
+            with db.transaction() as tx:
+                tx.insert("edge", [(number, number + 1)])
+            states[db.version] = set(db.rows("reach"))
+        db.define(".decl zz(x: number) .decl zs(x: number) zs(X) :- zz(X), edge(X, _).")
+        with db.transaction() as tx:
+            tx.insert("zz", [(1,)])
+            tx.delete("edge", [(0, 1)])
+        states[db.version] = set(db.rows("reach"))
+        db.define(".decl yy(x: symbol)")
+    with upshot.connect(tmp_path / "db") as db:
+        assert db.first_version("reach") <= 1
+        for version, rows in states.items():
+            assert set(db.at(version).rows("reach")) == rows
+            assert set(db.at(version).query("reach(X, Y)")) == rows
+            assert set(db.at(version).sql("SELECT * FROM reach")) == rows
+            for later, after in states.items():
+                if later >= version:
+                    net = db.changes("reach", since=version, until=later)
+                    assert (set(net.inserted), set(net.deleted)) == (after - rows, rows - after)
+        assert db.first_version("zs") == 6
+        with pytest.raises(upshot.UsageError) as caught:
+            db.at(3).rows("zs")
         assert caught.value.code == "program-changed"
+        assert "`zs`, or what it depends on, was changed since version 3" in caught.value.message
+        assert caught.value.help == "give a version from 6 to 8"
+        db.verify()
+
+
+def test_a_relation_dropped_and_declared_again_has_no_past_before(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "db") as db:
+        db.define(GRAPH + " .decl extra(x: number) .decl seen(x: number) seen(X) :- extra(X).")
+        with db.transaction() as tx:
+            tx.insert("extra", [(1,)])
+            tx.insert("edge", [(1, 2)])
+        first = db.version
+        with db.transaction() as tx:
+            tx.delete("extra", [(1,)])
+        db.drop("seen")
+        db.drop("extra")
+        db.define(".decl extra(x: symbol) .decl seen(x: symbol) seen(X) :- extra(X).")
+        with db.transaction() as tx:
+            tx.insert("extra", [("a",)])
+        assert set(db.at(first).rows("reach")) == {(1, 2)}
+        for name in ("extra", "seen"):
+            with pytest.raises(upshot.UsageError) as caught:
+                db.at(first).rows(name)
+            assert caught.value.code == "program-changed"
+        db.verify()
 
 
 def test_arguments_of_wrong_types_are_refused() -> None:

@@ -36,7 +36,7 @@ def test_every_command_of_the_walk_through_prints_what_it_shows(
     for block in blocks(WALK):
         if block.language == "sh":
             assert block.text.startswith("upshot serve permissions.dl --files facts --store permissions.store --port ")
-            served = ServedProcess(folder / "permissions.dl", folder / "permissions.store", "--files", "facts")
+            served = ServedProcess(Path("permissions.dl"), folder / "permissions.store", "--files", "facts")
             served.start().wait_until_ready()
             assert served.stop() == 0
         for command, expected in console(block.text) if block.language == "console" else ():

@@ -93,6 +93,38 @@ def test_sql_names_the_version_itself(served: Running) -> None:
     assert list(database.sql(text, x=1)) == [(2,), (3,)]
 
 
+def test_as_of_is_short_for_version_as_of_and_parameters_may_have_a_dollar(served: Running) -> None:
+    database = served.database
+    expected = list(database.sql("SELECT y FROM reach VERSION AS OF 2 WHERE x = :x ORDER BY y", x=1))
+    for text, values in (
+        ("SELECT y FROM reach AS OF 2 WHERE x = $x ORDER BY y", {"x": 1}),
+        ("SELECT r.y FROM reach AS OF $v AS r WHERE r.x = $x ORDER BY r.y", {"x": 1, "v": 2}),
+        ("SELECT y FROM reach as of :v WHERE x = 1 ORDER BY y", {"v": 2}),
+    ):
+        assert list(database.sql(text, **values)) == expected
+        status, body, _ = served.request("POST", "/query", {"query": text, "parameters": values})
+        assert (status, body["version"], body["rows"]) == (200, 2, [list(row) for row in expected])
+    assert len(database.sql("SELECT y FROM reach AS of")) == len(database.sql("SELECT y FROM reach"))
+    with pytest.raises(upshot.ProgramError) as caught:
+        database.sql("SELECT y FROM reach WHERE x = $x")
+    assert caught.value.code == "missing-parameter"
+
+
+def test_a_row_is_explained_and_realized_in_an_earlier_version(served: Running) -> None:
+    then = get(served, "/explanations/reach?row=[1,3]&at=2")
+    assert then["version"] == 2
+    assert then["derivation"]["statement"] == "reach(1, 3)"
+    assert "why_not" in get(served, "/explanations/reach?row=[1,3]&at=4")
+    assert "derivation" in get(served, "/explanations/reach?row=[1,3]")
+    body = {"delete": {"reach": [[1, 3]]}, "at": 2}
+    status, found, _ = served.request("POST", "/realizations", body)
+    assert (status, found["version"], found["status"]) == (200, 2, "all")
+    assert sorted(each["delete"]["edge"] for each in found["realizations"]) == [[[1, 2]], [[2, 3]]]
+    for path in ("/explanations/reach?row=[1,3]&at=99", "/explanations/reach?row=[1,3]&at=2&changed_in=2"):
+        status, body, _ = served.request("GET", path)
+        assert (status, body["error"]["code"]) in ((410, "history-not-kept"), (400, "bad-request"))
+
+
 def test_the_net_change_between_two_versions(served: Running) -> None:
     found = get(served, "/views/reach/changes?since=2&until=4")
     assert (found["since"], found["version"]) == (2, 4)

@@ -62,7 +62,7 @@ def test_commands_print_the_same_on_both_engines(
 
 
 def test_explain_says_where_and_how(spark: Any, closure: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    local, on_spark = both(capfd, "explain", closure, "-F", closure.parent / "facts")
+    local, on_spark = both(capfd, "explain", closure, "--full", "-F", closure.parent / "facts")
     assert local.splitlines()[-1] == "engine local"
     assert on_spark.splitlines()[-1].startswith("engine spark: ")
     assert "decomposed: `closure` on column" in on_spark

@@ -340,3 +340,44 @@ def test_tables_are_registered_replaced_and_dropped_durably(root: Path) -> None:
         db.define(".decl s(x: number)\n.decl r(y: symbol)")
     with upshot.connect(root) as db:
         assert contents(db) == {"s": [], "r": []}
+
+
+PLACED = """.decl edge(x: symbol, y: symbol)
+.decl closure(x: symbol, y: symbol)
+closure(X, Y) :- edge(X, Y).
+closure(X, Z) :- closure(X, Y), edge(Y, Z).
+
+.deny acyclic(X) :- closure(X, X).
+"""
+
+
+def test_after_reopening_places_name_the_file_of_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "routes.dl"
+    file.write_text(PLACED)
+
+    def refused(db: upshot.Database) -> str:
+        with pytest.raises(upshot.ConstraintError) as caught, db.transaction() as tx:
+            tx.insert("edge", [("a", "a")])
+        return str(caught.value)
+
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(file)
+        first = refused(db)
+        assert f"--> {file}:6:7" in first
+    # The file may have changed, or be gone.
+    file.unlink()
+    with upshot.connect(tmp_path / "store") as db:
+        assert refused(db) == first
+        db.define(".decl other(x: number)")
+    with upshot.connect(tmp_path / "store") as db:
+        assert refused(db) == first
+        assert all("// files" not in (each.program or "") for each in db.history())
+
+
+def test_what_a_program_has_from_no_file_has_its_place_in_the_stored_program(tmp_path: Path) -> None:
+    with upshot.connect(tmp_path / "store") as db:
+        db.define(PLACED)
+    with upshot.connect(tmp_path / "store") as db:
+        with pytest.raises(upshot.ConstraintError) as caught, db.transaction() as tx:
+            tx.insert("edge", [("a", "a")])
+        assert "--> <stored program>:" in str(caught.value)

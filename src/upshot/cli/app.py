@@ -117,7 +117,7 @@ def check(
 
 @app.command()
 def run(
-    file: ProgramFile,
+    file: DatabaseFile,
     fact_dir: FactDir = None,
     output_dir: Annotated[
         Path,
@@ -139,7 +139,7 @@ def run(
 
 @app.command()
 def watch(
-    file: ProgramFile,
+    file: DatabaseFile,
     changes: ChangeFile,
     fact_dir: FactDir = None,
     on_error: Annotated[
@@ -212,10 +212,11 @@ def export(
 
 @app.command()
 def explain(
-    file: ProgramFile,
+    file: DatabaseFile,
     view: Annotated[
         str | None, typer.Option("--view", "-v", metavar="VIEW", help="Explain only this view or active rule.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the rules and plans of every view.")] = False,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
@@ -229,7 +230,7 @@ def explain(
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.explain import explain
 
-        return explain(terminal, file, fact_dir, view, svg, actions, engine)
+        return explain(terminal, file, fact_dir, view, svg, actions, engine, full=full)
 
     finish(body, format)
 
@@ -262,7 +263,7 @@ def models(
 
 @app.command()
 def verify(
-    file: ProgramFile,
+    file: DatabaseFile,
     fact_dir: FactDir = None,
     changes: Annotated[
         Path | None,
@@ -379,7 +380,8 @@ def accept_loss(
 @app.command()
 def repl(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", show_default=False, help="A program to load first.")
+        Path | None,
+        typer.Argument(metavar="FILE", show_default=False, help="A program to load first, or a database directory."),
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,

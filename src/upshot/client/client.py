@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from upshot.client.address import checked_token, parse_address, tls_context
 from upshot.client.event_stream import LARGEST_EVENT
+from upshot.client.events import Change
 from upshot.client.following import Followed, Following
 from upshot.client.local_copy import Callback, Copy
 from upshot.client.outcomes import Facts, Outcome, json_value, read_witnesses, transaction_body
@@ -427,6 +428,8 @@ class Client:
         *,
         since: int | None = None,
         every: float | None = None,
+        events: str = "all",
+        limit: int | None = None,
         on_change: Callback | None = None,
         on_trouble: Callable[[Error], None] | None = None,
         state: str | os.PathLike[str] | None = None,
@@ -435,15 +438,23 @@ class Client:
     ) -> Copy:
         """Return a copy of the view that stays exactly current, once it has its first rows. `view` may be a query, a
         rule body or a SELECT, with values for its `$x` or `:x` as `parameters`. `since`: start with the rows of that
-        version, then apply every later change. `every`: apply net changes, at most once in that many seconds. `state`:
-        a file that stores the copy; the next client resumes from it and ignores `since`. `on_trouble` is called with
-        each connection error. A connection that is silent for `silence` seconds is closed."""
+        version, then apply every later change. `every`: apply net changes, at most once in that many seconds.
+        `events`: call `on_change` with rows of one sign only, `insert` or `delete`. `limit`: with at most that many
+        rows of each sign. `state`: a file that stores the copy; the next client resumes from it and ignores `since`.
+        `on_trouble` is called with each connection error. A connection that is silent for `silence` seconds is
+        closed."""
         if since is not None and (isinstance(since, bool) or since < 0):
             raise UsageError("`since` must be a version", code="wrong-argument", help="0 is the empty database")
+        if events not in ("all", "insert", "delete"):
+            help = "use `all`, `insert` or `delete`"
+            raise UsageError(f"`events` cannot be `{events}`", code="wrong-argument", help=help)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise UsageError("`limit` must be a non-negative integer", code="wrong-argument", help="as in limit=100")
         bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}
         subject = Followed(view, where, bound if bound or not _NAME.fullmatch(view) else None)
         following = Following(self._requests, self._schema, subject, every, silence, self._largest, on_trouble)
-        return following.copy(since, on_change, state, self._retry_for)
+        heard = on_change if on_change is None else _filtered(on_change, events, limit)
+        return following.copy(since, heard, state, self._retry_for)
 
     # ---- what rows are ------------------------------------------------------------------------
 
@@ -465,6 +476,15 @@ class Client:
             return read(relations)
         except (KeyError, JsonMisfit) as error:
             raise unexpected(f"rows do not match the program: {error}") from None
+
+
+def _filtered(on_change: Callback, events: str, limit: int | None) -> Callback:
+    def heard(change: Change) -> None:
+        shown = change.shown(events, limit)
+        if shown or shown.omitted or (change.snapshot and not change):
+            on_change(shown)
+
+    return on_change if (events, limit) == ("all", None) else heard
 
 
 def _answer(name: str, columns: Any, rows: Any, version: int) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.client.event_stream import BrokenStream, ServerEvent
@@ -33,9 +33,22 @@ class Change:
     snapshot: bool = False
     renewed: bool = False
     reason: str = ""
+    omitted: int = 0
+    """Rows beyond the `limit` of whoever hears of it."""
 
     def __bool__(self) -> bool:
         return bool(self.inserted or self.deleted)
+
+    def shown(self, events: str, limit: int | None) -> Change:
+        """The change with rows of one sign only (`insert` or `delete`; all rows of a snapshot), at most `limit` of a
+        sign."""
+        none = frozenset[Row]()
+        inserted = self.inserted if events != "delete" or self.snapshot else none
+        deleted = self.deleted if events != "insert" else none
+        most = max(len(inserted), len(deleted)) if limit is None else limit
+        omitted = max(0, len(inserted) - most) + max(0, len(deleted) - most)
+        some = (frozenset(sorted(rows, key=repr)[:most]) if len(rows) > most else rows for rows in (inserted, deleted))
+        return replace(self, inserted=next(some), deleted=next(some), omitted=omitted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,9 +337,14 @@ class Database(AsksWhy, Revises):
 
     def at(self, version: int) -> PastVersion:
         """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.
-        Of a durable database any that is kept and has the program of today; in memory the last two."""
+        Of a durable database any that is kept, for relations that are defined as today; in memory the last two."""
         with self._state.reading():
             return durable.past_version.PastVersion(self._state, version, lambda state: Database(state=state))
+
+    def first_version(self, name: str) -> int:
+        """The earliest version in which a relation can be read with `at`."""
+        with self._state.reading():
+            return durable.past_states.first_version(self._state, self._state.schema(name).name)
 
     def changes(self, view: str, /, since: int, until: int | None = None, **parameters: Any) -> Changes:
         """The net change of a relation, or of the answers to a query, from version `since` to version `until`, the

@@ -75,14 +75,13 @@ class Realization:
         gone = [f"-{self.fact(name, row)}" for name, rows in self.delete.items() for row in rows]
         return gone + [f"+{self.fact(name, row)}" for name, rows in self.insert.items() for row in rows]
 
-    def text(self) -> str:
-        """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
+    def text(self, most: int | None = None) -> str:
+        """The base changes, one a line; what follows from them, what is open and what is violated as comments. `most`
+        bounds the requested rows of views, and the others."""
         lines = self.lines()
         lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
-        for sign, name, row, asked in self.view_changes():
-            tried = f" for {self._tried_in_words()}" if name in self.by_trial and not asked else ""
-            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}")
+        lines += self._view_lines(most)
         if others := sorted(self.by_trial - {*self.effects}):
             lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {self._tried_in_words()}")
         lines += [f"// rules: {sign}{self.fact(name, row)}" for sign, name, row in self.made_by_rules()]
@@ -91,6 +90,21 @@ class Realization:
         for firing in self.effects.firings:
             lines.append(f"// fires: {firing.rule}")
         return "\n".join(lines) or "// nothing to do: already true"
+
+    def _view_lines(self, most: int | None) -> Iterator[str]:
+        left_out = {True: 0, False: 0}
+        shown = {True: 0, False: 0}
+        for sign, name, row, asked in self.view_changes():
+            if shown[asked] == most:
+                left_out[asked] += 1
+                continue
+            shown[asked] += 1
+            tried = f" for {self._tried_in_words()}" if name in self.by_trial and not asked else ""
+            yield f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}"
+        for asked, count in left_out.items():
+            if count:
+                words = "asked" if asked else "side effects" if count > 1 else "side effect"
+                yield f"// … and {count:,} more {words}; `--format json` lists all"
 
     @property
     def tried(self) -> dict[str, Any]:

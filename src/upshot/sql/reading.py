@@ -208,8 +208,25 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
                 "queries",
             )
         )  # fmt: skip
-    tree, spelling = _tree(source, text, tokens, dialect)
+    tree, spelling = _tree(source, text, _with_versions(tokens), dialect)
     return Statement("query" if is_query else "create", tree, span, spelling)
+
+
+def _with_versions(tokens: list[Token]) -> list[Token]:
+    """`AS OF 5` behind a table as `VERSION AS OF 5`: no alias stands before a number or a parameter."""
+    found: list[Token] = []
+    for place, token in enumerate(tokens):
+        behind = tokens[place + 1 : place + 3]
+        is_version = (
+            token.token_type is TokenType.ALIAS
+            and len(behind) == 2
+            and behind[0].text.upper() == "OF"
+            and behind[1].token_type in (TokenType.NUMBER, TokenType.COLON, TokenType.PARAMETER)
+        )
+        if is_version and found and found[-1].text.upper() not in ("VERSION", "TIMESTAMP", "SYSTEM_TIME"):
+            found.append(Token(TokenType.VAR, "VERSION", token.line, token.col, token.start, token.end))
+        found.append(token)
+    return found
 
 
 def _is_create(words: list[str]) -> bool:

@@ -20,8 +20,11 @@ def explain(
     svg: Path | None,
     actions: Path | None,
     engine: EngineName,
+    *,
+    full: bool,
 ) -> int:
-    """With `-F` sizes and join orders are those of the loaded facts; what `upshot run` does not store is not stored."""
+    """With `-F` sizes and join orders are those of the loaded facts; what `upshot run` does not store is not stored. A
+    summary, unless one view is named or `full`."""
     with opened(terminal, file, fact_dir, engine, actions=actions, goal_directed=True) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
     unstored = unstored_in_run(parse_file(file)) if file.is_file() else {}
@@ -34,5 +37,9 @@ def explain(
         terminal.data(json.dumps(explanation.as_dict() | {"run": unstored}, ensure_ascii=False, default=str))
     elif svg is None:
         lines = [f"`upshot run` does not store {name}: {reason}" for name, reason in unstored.items()]
-        terminal.data("\n".join([str(explanation).rstrip("\n"), *lines]))
+        is_summary = view is None and not full
+        told = explanation.summary() if is_summary else str(explanation)
+        terminal.data("\n".join([told.rstrip("\n"), *lines]))
+        if is_summary and explanation.parts:
+            terminal.message("`--view VIEW` prints the rules and plans of one view, `--full` those of all")
     return OK

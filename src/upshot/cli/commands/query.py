@@ -26,7 +26,7 @@ def query(
 ) -> int:  # fmt: skip
     """Rows in order, as SQL asks for it or sorted, one a line."""
     with opened(terminal, file, fact_dir, engine, actions=functions) as database:
-        rows = _answers(database, text, _parameters(values), version)
+        rows = answers(database, text, _parameters(values), version)
         if terminal.json:
             columns = json.dumps(rows.columns, ensure_ascii=False)
             terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')
@@ -35,7 +35,8 @@ def query(
     return OK
 
 
-def _answers(database: Database, text: str, parameters: dict[str, Any], version: int | None) -> Rows:
+def answers(database: Database, text: str, parameters: dict[str, Any], version: int | None = None) -> Rows:
+    """The answers to a rule body, sorted, or to a SELECT, in its order."""
     past = None if version is None else database.at(version)
     if is_select(text):
         return (database if past is None else past).sql(text, **parameters)

@@ -39,16 +39,16 @@ class Wishes:
     """The options of a search for realizations, from the command line."""
 
     limit: int | None
-    frozen: Sequence[str]
-    cost: Sequence[str]
-    new_values: int
-    seconds: float
-    rounds: int
-    size: int | None
-    constants: Sequence[str]
-    side_effect_free_first: bool
-    apply: bool
-    values: Sequence[str]
+    frozen: Sequence[str] = ()
+    cost: Sequence[str] = ()
+    new_values: int = 2
+    seconds: float = 10
+    rounds: int = 40
+    size: int | None = None
+    constants: Sequence[str] = ()
+    side_effect_free_first: bool = False
+    apply: bool = False
+    values: Sequence[str] = ()
     prefer: str | None = None
 
     def options(self) -> dict[str, Any]:
@@ -148,6 +148,10 @@ def _prices(given: Sequence[str]) -> dict[str, float]:
     return prices
 
 
+MOST_EFFECTS = 10
+"""The most requested rows that are printed of a realization, and the most side effects."""
+
+
 def tell(
     terminal: Terminal, database: Database, found: Realizations, wishes: Wishes, committed: list[int] | None = None
 ) -> int:
@@ -159,7 +163,7 @@ def tell(
             terminal.data(each.json())
         elif each.size:
             terminal.data(f"// {number}. {counted(each.size, 'change')}, cost {each.cost:g}")
-            terminal.data(each.text())
+            terminal.data(each.text(MOST_EFFECTS))
         terminal.out.flush()
         if wishes.apply:
             values = new_values(wishes.values, each)
@@ -213,9 +217,14 @@ def update(
     """Each realization with its effects, the cheapest first. A folder is that of a database."""
     wishes.refuse_to_apply(file)
     with database_of(terminal, file, fact_dir, actions, engine) as database:
-        delete = signed_rows(request, "-", database, patterns=True)
-        found = database.realize(signed_rows(request, "+", database), delete, **wishes.options())
-        return tell(terminal, database, found, wishes)
+        return print_update(terminal, database, request, wishes)
+
+
+def print_update(terminal: Terminal, database: Database, request: Sequence[str], wishes: Wishes) -> int:
+    """Print the realizations of a request; the exit code."""
+    delete = signed_rows(request, "-", database, patterns=True)
+    found = database.realize(signed_rows(request, "+", database), delete, **wishes.options())
+    return tell(terminal, database, found, wishes)
 
 
 SHOWN = 5

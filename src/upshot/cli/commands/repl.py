@@ -98,8 +98,8 @@ def _line_editing(session: ReplSession) -> Iterator[None]:
     with suppress(OSError):
         readline.read_history_file(history)
     readline.set_history_length(_HISTORY_LENGTH)
-    readline.set_completer(_Completer(session))
-    readline.set_completer_delims(" \t\n(),.;!?+-")
+    readline.set_completer(Completer(session))
+    readline.set_completer_delims(" \t\n(),.;!?+")
     readline.parse_and_bind("tab: complete")
     try:
         yield
@@ -114,7 +114,7 @@ def _history_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "upshot" / "history"
 
 
-class _Completer:
+class Completer:
     def __init__(self, session: ReplSession) -> None:
         self._session = session
 
@@ -125,5 +125,7 @@ class _Completer:
             *self._session.database.rules,
             *(name for name in (*FUNCTIONS, *TESTS, *AGGREGATES) if name.isidentifier()),
         ]
-        matching = [word for word in words if word.startswith(text)]
-        return matching[state] if state < len(matching) else None
+        # A minus is the sign of a row, or belongs to the name of a command.
+        sign = "-" * text.startswith("-")
+        matching = [word for word in words if word.startswith(text.removeprefix(sign))]
+        return sign + matching[state] if state < len(matching) else None

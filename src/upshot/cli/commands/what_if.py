@@ -45,9 +45,14 @@ def what_if(
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         if changes is not None:
             return _answers(terminal, database, changes)
-        change = canceled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
-        _tell(terminal, database, "", change, database.what_if(insert=change.insert, delete=change.delete))
+        print_what_if(terminal, database, rows)
         return OK
+
+
+def print_what_if(terminal: Terminal, database: Database, rows: Sequence[str]) -> None:
+    """Print the effects of one transaction of signed rows."""
+    change = canceled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
+    _tell(terminal, database, "", change, database.what_if(insert=change.insert, delete=change.delete))
 
 
 def _answers(terminal: Terminal, database: Database, changes: Path) -> int:

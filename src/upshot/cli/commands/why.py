@@ -13,6 +13,7 @@ from upshot.cli.input.transactions import asked_row
 from upshot.cli.output.drawings import STDOUT, draw
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, EngineName
+from upshot.database.database import Database
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures
 from upshot.reasons.failure import Failure
@@ -49,15 +50,20 @@ def why(
 ) -> int:
     """The derivations, the smallest first. A picture has them one below the other."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
-        relation, row = asked_row(asked.fact, database)
-        drawn: list[Derivation] = []
-        for number, tree in enumerate(database.why(relation, row, limit=asked.limit, bounds=asked.bounds)):
-            if svg is None or (terminal.json and svg != STDOUT):
-                _print(terminal, tree, "\n" * bool(number))
-            drawn += [tree] * (svg is not None)
-        if svg is not None:
-            draw(terminal, svg, pictures(drawn))
+        print_why(terminal, database, asked, svg)
     return OK
+
+
+def print_why(terminal: Terminal, database: Database, asked: WhyOptions, svg: Path | None = None) -> None:
+    """Print or draw the derivations of a row."""
+    relation, row = asked_row(asked.fact, database)
+    drawn: list[Derivation] = []
+    for number, tree in enumerate(database.why(relation, row, limit=asked.limit, bounds=asked.bounds)):
+        if svg is None or (terminal.json and svg != STDOUT):
+            _print(terminal, tree, "\n" * bool(number))
+        drawn += [tree] * (svg is not None)
+    if svg is not None:
+        draw(terminal, svg, pictures(drawn))
 
 
 def why_not(
@@ -72,10 +78,15 @@ def why_not(
 ) -> int:
     """Rows of views that are missing are looked into as deep as told; what would bring the row about comes last."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
-        relation, row = asked_row(fact, database)
-        answer = database.why_not(relation, row, depth=showing.depth, bounds=showing.bounds)
-        _tell(terminal, answer.told(showing.fixes, showing.seconds), svg)
+        print_why_not(terminal, database, fact, showing, svg)
     return OK
+
+
+def print_why_not(terminal: Terminal, database: Database, fact: str, showing: Showing, svg: Path | None = None) -> None:
+    """Print or draw why a row is missing."""
+    relation, row = asked_row(fact, database)
+    answer = database.why_not(relation, row, depth=showing.depth, bounds=showing.bounds)
+    _tell(terminal, answer.told(showing.fixes, showing.seconds), svg)
 
 
 def why_changed(

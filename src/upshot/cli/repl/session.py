@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import assert_never
 
@@ -12,6 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from upshot.active.firing import Firing
+from upshot.cli.commands.query import answers
+from upshot.cli.commands.realizations import Wishes, print_update
+from upshot.cli.commands.what_if import print_what_if
+from upshot.cli.commands.why import Showing, WhyOptions, print_why, print_why_not
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.input.programs import parse_source
 from upshot.cli.output.deltas import changes_to_json, view_changes
@@ -21,7 +26,15 @@ from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
-from upshot.cli.repl.statements import ChangeText, Command, ProgramText, QueryText, Statement, Unfinished
+from upshot.cli.repl.statements import (
+    ChangeText,
+    Command,
+    ProgramText,
+    QueryText,
+    Statement,
+    Unfinished,
+    signed_facts,
+)
 from upshot.cli.session import load_facts
 from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic, did_you_mean
@@ -35,6 +48,7 @@ from upshot.database.changes import Changes, ChangeSet, Commit
 from upshot.database.database import Database
 from upshot.database.program.constraints import notes_of_repairs
 from upshot.database.program.definitions import without
+from upshot.database.queries.query import is_select
 from upshot.database.transaction import Transaction
 from upshot.syntax import parse, print_program
 from upshot.syntax.ast import Deny, Item, Program, Rule
@@ -43,7 +57,12 @@ HELP = """\
 .decl edge(a: number, b: number)      declare a relation
 path(X, Y) :- edge(X, Y).             add a rule to a view; rules and changes end with a period
 +edge(1, 2), -edge(2, 3).             commit a transaction and show the changed views
-? path(1, X)                          query
+? path(1, X)                          query, in Datalog or SQL
+:sql SELECT b FROM path WHERE a = 1   query in SQL
+:why path(1, 3)                       show how a row is derived
+:why-not path(3, 1)                   show why a row is missing, and what would insert it
+:what-if +edge(1, 2), -edge(2, 3)     show the effects of a transaction without committing it
+:update +path(3, 1)                   find base changes that insert or delete rows of views
 :list                                 list relations with their sizes, and active rules
 :explain [NAME]                       show how views are maintained and when active rules fire
 :stats                                show the work of the last commit
@@ -72,6 +91,11 @@ class ReplSession:
         self._last: Transaction | Commit | None = None
         self.commands: dict[str, Callable[[str], None]] = {
             "help": self._help,
+            "sql": self._sql,
+            "why": self._why,
+            "why-not": self._why_not,
+            "what-if": self._what_if,
+            "update": self._update,
             "list": self._list,
             "explain": self._explain,
             "stats": self._stats,
@@ -109,17 +133,19 @@ class ReplSession:
 
     def _command(self, name: str, argument: str) -> None:
         name = _OTHER_NAMES.get(name, name)
-        matching = [known for known in self.commands if known == name or (name and known.startswith(name))]
+        matching = (
+            [name] if name in self.commands else [each for each in self.commands if name and each.startswith(name)]
+        )
         if len(matching) != 1:
             help = did_you_mean(name, self.commands) or "`:help` lists the commands"
             raise UsageError(f"unknown command `:{name}`", code="unknown-command", help=help)
         self.commands[matching[0]](argument)
 
     def _query(self, body: str) -> None:
-        rows = self.database.query(body)
+        rows = answers(self.database, body.removesuffix(";") if is_select(body) else body, {})
         if self._terminal.json:
             columns = json.dumps([column.name for column in rows.schema.columns])
-            self._terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows.sorted())}}}')
+            self._terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')
         else:
             show_answer(self._terminal, rows)
 
@@ -172,6 +198,26 @@ class ReplSession:
     def _help(self, _: str) -> None:
         self._terminal.data(HELP)
 
+    def _sql(self, text: str) -> None:
+        if not is_select(text):
+            raise UsageError("`:sql` needs a query", code="wrong-argument", help="as in `:sql SELECT a, b FROM path`")
+        self._query(text)
+
+    def _why(self, text: str) -> None:
+        print_why(self._terminal, self.database, WhyOptions(_row_text("why", text), 1, None))
+
+    def _why_not(self, text: str) -> None:
+        showing = Showing(depth=1, fixes=3, seconds=None, bounds=None)
+        print_why_not(self._terminal, self.database, _row_text("why-not", text), showing)
+
+    def _what_if(self, text: str) -> None:
+        print_what_if(self._terminal, self.database, _signed("what-if", text))
+
+    def _update(self, text: str) -> None:
+        """The first realizations; one is committed as a change like any other."""
+        code = print_update(self._terminal, self.database, _signed("update", text), Wishes(limit=MOST_REALIZATIONS))
+        self.code = max(self.code, code)
+
     def _list(self, _: str) -> None:
         for name, schema in self.database.schemas.items():
             size = counted(len(self.database.rows(name)), "row")
@@ -180,7 +226,8 @@ class ReplSession:
             self._terminal.data(f"{name}  active rule")
 
     def _explain(self, view: str) -> None:
-        self._terminal.data(str(self.database.explain(view or None)).rstrip("\n"))
+        explanation = self.database.explain(view or None)
+        self._terminal.data((str(explanation) if view else explanation.summary()).rstrip("\n"))
 
     def _stats(self, _: str) -> None:
         if self._last is None:
@@ -217,6 +264,19 @@ class ReplSession:
         raise Quit
 
 
+def _row_text(command: str, text: str) -> str:
+    if not text:
+        raise UsageError(f"`:{command}` needs a row", code="wrong-argument", help=f"as in `:{command} path(1, 3)`")
+    return text.removesuffix(".")
+
+
+def _signed(command: str, text: str) -> list[str]:
+    if not text:
+        help = f"as in `:{command} +edge(1, 2), -edge(2, 3)`"
+        raise UsageError(f"`:{command}` needs rows with signs", code="wrong-argument", help=help)
+    return [sign + fact for sign, fact in signed_facts(text)]
+
+
 def _unfinished(text: str) -> Diagnostic:
     first = text.partition("\n")[0]
     return Diagnostic(
@@ -237,18 +297,19 @@ def _heads(item: Item) -> set[str]:
             return set()
 
 
+MOST_REALIZATIONS = 5
 MOST_ROWS = 20
 """Rows shown of an answer, or of each side of a change."""
 
 
 def show_answer(terminal: Terminal, rows: Rows) -> None:
-    """The rows of an answer under the names of its variables; yes or no if it has none."""
+    """The rows of an answer, in order, under the names of its variables; yes or no if it has none."""
     if not rows.schema.columns:
         terminal.show("yes" if len(rows) else "no")
         return
     if len(rows):
         table = _table(*(column.name for column in rows.schema.columns))
-        for values in rows.sorted()[:MOST_ROWS]:
+        for values in islice(rows, MOST_ROWS):
             table.add_row(*(Text(text_of(value)) for value in values))
         terminal.show(table)
     shown = f", the first {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""

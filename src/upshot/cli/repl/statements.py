@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from upshot.sql.recognition import is_sql
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -48,7 +50,7 @@ BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
 """Words that work as commands without the colon, for new users."""
 
 # Not `:- body`, `: { body }` or `: type)`, with which the line of a rule or a declaration may begin.
-_COMMAND_LINE = re.compile(r"\s*:[A-Za-z]+(\s.*)?")
+_COMMAND_LINE = re.compile(r"\s*:[A-Za-z][A-Za-z-]*(\s.*)?")
 
 
 class Input:
@@ -120,11 +122,12 @@ def _end(text: str) -> int | None:
     if rest.startswith(":"):
         return _line_end(text, start)
     if rest.startswith("?"):
-        ends = (_balanced_line_end(text, start), _full_stop(text, start))
+        stop = _stop(text, start, ";") if is_sql(rest[1:]) else _stop(text, start, ".")
+        ends = (_balanced_line_end(text, start), stop)
         return min((end for end in ends if end is not None), default=None)
     if re.match(r"\.(?!rule\b|deny\b)[a-z]", rest) or re.match(r"\.deny\s+\w+\s+\w+\s*=", rest):
         return _balanced_line_end(text, start)
-    return _full_stop(text, start + rest.startswith("."))
+    return _stop(text, start + rest.startswith("."), ".")
 
 
 def _line_end(text: str, start: int) -> int | None:
@@ -146,11 +149,11 @@ def _balanced_line_end(text: str, start: int) -> int | None:
     return None
 
 
-def _full_stop(text: str, start: int) -> int | None:
-    """After the first full stop outside texts, numbers and comments. Brackets do not count: one that was forgotten must
-    not swallow everything typed after it."""
+def _stop(text: str, start: int, mark: str) -> int | None:
+    """After the first full stop, or semicolon of SQL, outside texts, numbers and comments. Brackets do not count: one
+    that was forgotten must not swallow everything typed after it."""
     for kind, token, end in _tokens(text, start):
-        if kind == "other" and token == ".":
+        if kind == "other" and token == mark:
             return end
     return None
 
@@ -163,14 +166,14 @@ def _statement(text: str) -> Statement:
     if rest.startswith("?"):
         return QueryText(rest[1:].removeprefix("-").strip())
     if rest.startswith(("+", "-")):
-        return ChangeText(_signed(rest.rstrip().removesuffix(".")))
+        return ChangeText(signed_facts(rest))
     return ProgramText(rest)
 
 
-def _signed(text: str) -> tuple[tuple[str, str], ...]:
+def signed_facts(text: str) -> tuple[tuple[str, str], ...]:
     """The facts of a change; one without a sign has that of the fact before it."""
     parts, depth, current = [], 0, ""
-    for kind, token, _ in _tokens(text, 0):
+    for kind, token, _ in _tokens(text.rstrip().removesuffix("."), 0):
         depth += (kind == "open") - (kind == "close")
         if kind == "other" and token == "," and depth <= 0:
             parts.append(current)

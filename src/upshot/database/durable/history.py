@@ -11,6 +11,7 @@ from typing import Any
 from upshot.core.errors import UsageError
 from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import Journal
+from upshot.database.program.stored_text import program_text
 from upshot.database.watch import Event
 from upshot.store import Relation, Store
 from upshot.store.entries import relations_from
@@ -43,7 +44,7 @@ def history(journal: Journal, since: int, until: int, *, reverse: bool = False) 
     """The commits after `since`, oldest first, or newest first if `reverse`."""
     store = journal.store
     refuse_forgotten(store, since, until)
-    programs = {row.version: row.program for row in store.definitions(since, until)}
+    programs = {row.version: program_text(row.program) for row in store.definitions(since, until)}
     return (
         PastCommit(row, programs.get(row.version), partial(_changes, store, row.version))
         for row in store.commits(since, until, reverse=reverse)

@@ -16,9 +16,10 @@ from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role
 from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled
+from upshot.database.program.stored_text import stored_text
 from upshot.plan import ProgramPlan
 from upshot.store import Encoded, Entry, NewProgram, Relation, Store
-from upshot.syntax import print_item, print_program
+from upshot.syntax import print_item
 from upshot.syntax.ast import And, Rule
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Journal:
             for name, relation in after.items()
             if name not in before or before[name].schema.types != relation.schema.types or name in begun
         )
-        return NewProgram(print_program(new.program), after, reset, _normal_form(new.plan, after)), changes
+        return NewProgram(stored_text(new.program), after, reset, _normal_form(new.plan, after)), changes
 
     # ---- snapshots ----------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@ rolled back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 
 from upshot.check.program import Clause
 from upshot.core.errors import UsageError
@@ -11,7 +13,9 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.durable.moments import moment
 from upshot.database.engines import Asked, Deltas, Engine
+from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
+from upshot.database.program.compile import Compiled, compile_stored, difference, nothing
 from upshot.database.state import State
 from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import Moment
@@ -33,10 +37,15 @@ class PastStates:
             return
         self.close()
         self._staged = version, id(later)
+        resets = dict(_resets(self._state, version))
+        begun: set[str] = set()
         for number in range(self._state.version, version, -1):
             for name, (inserted, deleted) in self._changes(number):
-                self._engine.delete(name, list(inserted))
-                self._engine.insert(name, list(deleted))
+                if name not in begun:
+                    self._engine.delete(name, list(inserted))
+                    self._engine.insert(name, list(deleted))
+            # What starts from nothing there has no rows before; a relation of that name was another one.
+            begun |= resets.get(number, frozenset())
         for name, (inserted, deleted) in later.items():
             self._engine.delete(name, list(deleted))
             self._engine.insert(name, list(inserted))
@@ -136,9 +145,9 @@ def version_number(version: object, example: str = "db.at(7)") -> int:
     return version
 
 
-def refuse_unreachable(state: State, version: object) -> None:
+def refuse_unreachable(state: State, version: object, names: Collection[str] | None = None) -> None:
     """`UsageError` unless the state of a version can be made again: it is the current one, or what came since is kept
-    and the program is the same."""
+    and the program is the same. With `names`, only these relations and all they depend on must be."""
     version = version_number(version)
     if version == state.version:
         return
@@ -154,12 +163,45 @@ def refuse_unreachable(state: State, version: object) -> None:
     store = state.journal.store
     if version < store.oldest:
         raise _not_there(state, version)
-    if store.definitions(version, state.version):
+    if changed := _changed_since(state, version, names):
         raise UsageError(
-            f"the program was changed since version {version}",
+            f"{changed} was changed since version {version}",
             code="program-changed",
-            help=_versions_there_are(state, before=True),
+            help=_versions_there_are(state, before=True, names=names),
         )
+
+
+def _changed_since(state: State, version: int, names: Collection[str] | None) -> str:
+    """The relation among `names` that had another definition in a version, or rests on one that had; without names the
+    program. Empty if all are the same."""
+    resets = _resets(state, version)
+    if not resets:
+        return ""
+    if names is None:
+        return "the program"
+    assert state.journal is not None, "only a log has definitions"
+    before = state.journal.store.definition_at(version)
+    changed = difference(_compiled_then(before.program if before else ""), state.compiled).changed
+    checked = state.compiled.checked
+    below, begun = inputs(checked), frozenset[str]().union(*(reset for _, reset in resets))
+    for name in names:
+        rests_on = everything_below(name, below)
+        if rests_on & changed or any(each in begun and checked.schemas[each].role is Role.BASE for each in rests_on):
+            return f"`{name}`, or what it depends on,"
+    return ""
+
+
+def _resets(state: State, version: int) -> list[tuple[int, frozenset[str]]]:
+    """The definitions since a version, each with the relations that start from nothing there."""
+    if state.journal is None:
+        return []
+    found = state.journal.store.definitions(version, state.version)
+    return [(each.version, frozenset(json.loads(each.reset))) for each in found]
+
+
+@lru_cache(maxsize=8)
+def _compiled_then(program: str) -> Compiled:
+    return compile_stored(program, "<stored program>") if program else nothing()
 
 
 def _not_there(state: State, version: int) -> UsageError:
@@ -169,11 +211,13 @@ def _not_there(state: State, version: int) -> UsageError:
     return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
 
 
-def _versions_there_are(state: State, *, before: bool = False) -> str:
+def _versions_there_are(state: State, *, before: bool = False, names: Collection[str] | None = None) -> str:
     """Name the versions that can be queried: those after the last definition in the log, or that one too unless the
     state `before` a commit is needed."""
     last = state.version
-    if state.journal is None:
+    if names:
+        first = max(first_version(state, name) for name in names)
+    elif state.journal is None:
         first = last if state.last is not None and state.last.same_program else last + 1
     else:
         store = state.journal.store
@@ -182,6 +226,20 @@ def _versions_there_are(state: State, *, before: bool = False) -> str:
     if first > last:
         return "there is no later commit"
     return f"give a version from {first} to {last}" if first < last else f"give {last}"
+
+
+def first_version(state: State, name: str) -> int:
+    """The earliest version in which a relation can be read."""
+    if state.journal is None:
+        return state.version - bool(state.last is not None and state.last.same_program)
+    store = state.journal.store
+    first = state.version
+    for defined in reversed(store.definitions(store.oldest, state.version)):
+        if _changed_since(state, defined.version, (name,)):
+            return first
+        first = defined.version
+    before = store.definition_at(store.oldest)
+    return first if before is None or _changed_since(state, store.oldest, (name,)) else store.oldest
 
 
 def moment_of(state: State, version: int) -> Moment:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import datetime as dt
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
@@ -11,8 +12,9 @@ from upshot.core.schema import Role
 from upshot.database.changes import Changes
 from upshot.database.durable.held_version import HeldVersion
 from upshot.database.durable.history import past_events
+from upshot.database.durable.moments import moment
 from upshot.database.durable.past_states import PastStates, refuse_unreachable, version_number
-from upshot.database.live.shapes import checked_query, is_name
+from upshot.database.live.shapes import checked_query, is_name, query_reads
 from upshot.database.queries.query import all_rows, is_select
 from upshot.database.queries.sql_answers import sql
 from upshot.database.state import State
@@ -27,10 +29,18 @@ class PastVersion:
     that is rolled back; everything else uses an immutable copy in memory, made once (`database`)."""
 
     def __init__(self, state: State, version: int, opened: Callable[[State], Database]) -> None:
-        refuse_unreachable(state, version)
+        refuse_unreachable(state, version, ())
         self.version = version
         self._state, self._opened = state, opened
         self._database: Database | None = None
+
+    @property
+    def time(self) -> dt.datetime | None:
+        """When it was committed (UTC); None if the log does not have that."""
+        journal = self._state.journal
+        if journal is None or self.version <= journal.store.oldest:
+            return None
+        return moment(journal.store, self.version).time
 
     def query(self, text: str, /, **parameters: Any) -> Rows:
         """The answers to a rule body or SELECT in this version."""
@@ -44,22 +54,29 @@ class PastVersion:
             ask = engine.query_open if is_open else engine.query
             return ask(schema, clauses, {}, helpers)
 
-        return self._asked(answer)
+        return self._asked(answer, self._read_by(text, parameters))
 
     def sql(self, text: str, /, **parameters: Any) -> Rows:
         """The answer to a query in SQL in this version."""
-        return self._asked(lambda _, is_open: sql(self._state, text, parameters, is_open=is_open, at=self.version))
+        names = self._read_by(text, parameters) if is_select(text) else None
+        return self._asked(
+            lambda _, is_open: sql(self._state, text, parameters, is_open=is_open, at=self.version), names
+        )
+
+    def _read_by(self, text: str, parameters: dict[str, Any]) -> Collection[str]:
+        state = self._state
+        return query_reads(text, parameters, state.schemas_with_undecided, state.compiled.checked.functors)
 
     def rows(self, name: str) -> Rows:
         """All rows of a relation in this version."""
         schema = self._state.schema(name)
-        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
+        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open), (schema.name,))
 
-    def _asked(self, answer: Callable[[Engine, bool], Rows]) -> Rows:
+    def _asked(self, answer: Callable[[Engine, bool], Rows], names: Collection[str] | None = None) -> Rows:
         state = self._state
         with state.writing("look at the past") as engine:
             state.refuse_group()
-            refuse_unreachable(state, self.version)
+            refuse_unreachable(state, self.version, names)
             if self.version == state.version:
                 return answer(engine, False)
             states = PastStates(state, engine)
@@ -77,6 +94,7 @@ class PastVersion:
         """A database in memory with the rows of this version. It can be changed: that changes nothing here."""
         if self._database is None:
             state = self._state
+            refuse_unreachable(state, self.version)
             base = [name for name, each in state.compiled.checked.schemas.items() if each.role is Role.BASE]
             rows = {name: self._base_rows(name) for name in base}
             held = HeldVersion(self.version, state.compiled, state.actions, state.max_firings, rows)
@@ -126,8 +144,11 @@ def net_changes(
         raise UsageError("`until` must not be before `since`", code="wrong-argument", help=f"as in until={since}")
     journal, logged = state.journal, is_name(what) and not values
     if logged and journal is not None and state.compiled.plan.reported(state.schema(what).name) == ("plus", "minus"):
-        at(since), at(until)
-        return _folded(state, past_events(journal.store, what, since, until), what)
+        for version in (since, until):
+            refuse_unreachable(state, version, (what.strip(),))
+        events = list(past_events(journal.store, what, since, until))
+        if not any(event.snapshot for event in events):
+            return _folded(state, iter(events), what)
     before, after = (_answers(at(version), what, values) for version in (since, until))
     old, new = row_set(before), row_set(after)
     return Changes(Rows.of(after.schema, list(new - old)), Rows.of(after.schema, list(old - new)))

@@ -13,6 +13,7 @@ from upshot.reasons.picture import NAME_WIDTH, NOTE_WIDTH, STYLE
 
 MARGIN, GAP, BOX_HEIGHT, BOX_SPACE, LANE = 32.0, 96.0, 52.0, 22.0, 14.0
 LONGEST_NOTE = 44
+LEGEND = 34.0
 POINT = 10.0
 """The width of the point at each side of a rule's box."""
 
@@ -54,13 +55,31 @@ class Layout:
     width: float
     height: float
 
+    def line(self, edge: Dependency) -> tuple[str, tuple[float, float]]:
+        """The curve of an edge, as the `d` of an SVG path, and its middle."""
+        left, right = self.boxes[edge.relation], self.boxes[edge.view]
+        if edge.relation == edge.view:
+            x, y = left.right, left.middle
+            line = f"M{x:.1f} {y - 20:.1f} C{x + 26:.1f} {y - 30:.1f} {x + 26:.1f} {y:.1f} {x + 2:.1f} {y - 9:.1f}"
+            return line, (x + 20, y - 14)
+        if left.x == right.x:
+            return _beside(left, right)
+        return _across(left, right, self.lanes.get(edge, ()))
+
+    def frame(self, group: Sequence[str]) -> tuple[float, float, float, float]:
+        """Left, top, width and height of the frame around boxes."""
+        boxes = [self.boxes[name] for name in group]
+        left, top = min(box.x for box in boxes) - 9, min(box.y for box in boxes) - 9
+        return left, top, max(b.right for b in boxes) - left + 9, max(b.y for b in boxes) + BOX_HEIGHT - top + 9
+
 
 def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str], arrows: Sequence[Arrow] = ()) -> str:
     """The picture; `notes` are the small lines under the names, `arrows` go between active rules."""
     notes = {name: _short(note) for name, note in notes.items()}
     layout = laid_out(network, notes)
     fires, room = _arrows(arrows, layout.boxes)
-    width, height = max(layout.width + room, 860.0 * bool(network.rules)), layout.height
+    width = max(max(layout.width, 680.0) + room, 860.0 * bool(network.rules))
+    height = layout.height + LEGEND
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-label="dependency network">',
@@ -69,7 +88,7 @@ def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str
         '<path class="tip" d="M0 0.5 L8 4 L0 7.5 z"/></marker></defs>',
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
     ]
-    parts += [_group([layout.boxes[name] for name in group]) for group in layout.groups]
+    parts += [_group(*layout.frame(group)) for group in layout.groups]
     parts += [_edge(edge, layout) for edge in network.edges]
     parts += fires
     for name, box in layout.boxes.items():
@@ -99,7 +118,7 @@ def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
         x += width + GAP
     slots = [slot.members for layer in network.layers for slot in layer]
     groups = tuple(members for members in slots if members and network.recursive.issuperset(members))
-    return Layout(boxes, lanes, groups, max(x - GAP + MARGIN, 680.0), tallest + 2 * MARGIN + 34)
+    return Layout(boxes, lanes, groups, x - GAP + MARGIN, tallest + 2 * MARGIN)
 
 
 def _name_width(name: str) -> float:
@@ -173,15 +192,7 @@ def _lanes(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> list[list[Arrow
 
 
 def _edge(edge: Dependency, layout: Layout) -> str:
-    left, right = layout.boxes[edge.relation], layout.boxes[edge.view]
-    if edge.relation == edge.view:
-        x, y = left.right, left.middle
-        line = f"M{x:.1f} {y - 20:.1f} C{x + 26:.1f} {y - 30:.1f} {x + 26:.1f} {y:.1f} {x + 2:.1f} {y - 9:.1f}"
-        middle = (x + 20, y - 14)
-    elif left.x == right.x:
-        line, middle = _beside(left, right)
-    else:
-        line, middle = _across(left, right, layout.lanes.get(edge, ()))
+    line, middle = layout.line(edge)
     kind = " negated" * edge.negated + " aggregated" * edge.aggregated
     words = f"{edge.relation} → {edge.view}" + ", negated" * edge.negated + ", aggregated" * edge.aggregated
     mark = f'<text class="sum" text-anchor="middle" x="{middle[0]:.1f}" y="{middle[1] + 5:.1f}">Σ</text>'
@@ -211,10 +222,7 @@ def _across(left: Box, right: Box, lanes: tuple[tuple[float, float, float], ...]
     return line, (half, (y + right.middle) / 2)
 
 
-def _group(boxes: list[Box]) -> str:
-    left, top = min(box.x for box in boxes) - 9, min(box.y for box in boxes) - 9
-    width = max(box.right for box in boxes) - left + 9
-    height = max(box.y for box in boxes) + BOX_HEIGHT - top + 9
+def _group(left: float, top: float, width: float, height: float) -> str:
     return f'<rect class="recursive" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="18"/>'
 
 

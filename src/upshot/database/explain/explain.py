@@ -13,7 +13,7 @@ from upshot.core.errors import UsageError
 from upshot.core.schema import Role
 from upshot.database.engines import Engine
 from upshot.database.explain.dependencies import Dependency, inputs
-from upshot.database.explain.drawing import Arrow, svg
+from upshot.database.explain.drawing import Arrow, Layout, laid_out, svg
 from upshot.database.explain.explained_rule import (
     Bindings,
     RulePart,
@@ -23,7 +23,14 @@ from upshot.database.explain.explained_rule import (
     label,
     read_by,
 )
-from upshot.database.explain.explained_view import RelationPart, counters, describe_relation, explained_relation
+from upshot.database.explain.explained_view import (
+    RelationPart,
+    counters,
+    describe_relation,
+    explained_relation,
+    rows,
+    summarize_relation,
+)
 from upshot.database.explain.network import Network, network
 from upshot.database.placement import Placement, placement_of
 from upshot.database.state import State
@@ -51,10 +58,25 @@ class Explanation:
         parts += [str(self.triggering)] * bool(self.rules)
         return "\n\n".join(parts) + _last_work(self.work, self.version) + f"engine {self.placement}\n"
 
+    def summary(self) -> str:
+        """Two lines for each view and one for each rule: strategy, rows, reason, last cost. No rules, no plans."""
+        base = [f"{part.name} ({rows(part.size)})" for part in self.parts if part.schema.role is Role.BASE]
+        parts = [f"base relations: {', '.join(base)}"] * bool(base)
+        parts += [summarize_relation(part) for part in self.parts if part.schema.role is not Role.BASE]
+        parts += [f"{part.name}: active rule, {part.note}" for part in self.rules]
+        parts += [f"a cycle of rules: {line}" for line in sorted(map(str, self.triggering.looping))]
+        return (
+            "\n".join(parts) + _last_work(self.work, self.version).replace("\n\n", "\n") + f"engine {self.placement}\n"
+        )
+
     @property
     def edges(self) -> tuple[Dependency, ...]:
         """The dependencies, active rules included."""
         return self._network.edges
+
+    def layout(self, notes: Mapping[str, str]) -> Layout:
+        """The network of the relations and rules that have a note, as `svg` lays it out."""
+        return laid_out(self._network.part(notes), notes)
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""

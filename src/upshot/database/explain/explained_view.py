@@ -92,6 +92,15 @@ def _decomposition(plan: ProgramPlan, view: str) -> str:
     return str(decomposition(component, plan.normal))
 
 
+def summarize_relation(part: RelationPart) -> str:
+    """The view in two lines."""
+    kind = "recursive " * part.recursive + part.schema.role.value
+    told = counters(part.work)
+    cost = f"; last change: {told}" * bool(told)
+    reason = part.reasons[0] if part.reasons else "the only one possible"
+    return f"{part.name}: {kind}, {rows(part.size)}, strategy {part.strategy}\n  because {reason}{cost}"
+
+
 def describe_relation(part: RelationPart, first: str) -> str:
     """The part as text; `first` is the part that already shows the same plan, views of one component share theirs."""
     kind = "recursive " * part.recursive + part.schema.role.value

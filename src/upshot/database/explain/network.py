@@ -41,6 +41,21 @@ class Network:
         """Everything that has a box, layer by layer."""
         return [name for layer in self.layers for slot in layer for name in slot.members]
 
+    def part(self, names: Collection[str]) -> Network:
+        """The network of some of them; a layer with none of them is left out."""
+        edges = tuple(edge for edge in self.edges if edge.view in names and edge.relation in names)
+        layers = (
+            tuple(Slot(tuple(n for n in slot.members if n in names), slot.passing) for slot in layer)
+            for layer in self.layers
+        )
+        kept = (tuple(slot for slot in layer if slot.members or slot.passing in edges) for layer in layers)
+        return Network(
+            tuple(layer for layer in kept if any(slot.members for slot in layer)),
+            edges,
+            self.recursive.intersection(names),
+            self.rules.intersection(names),
+        )
+
 
 def network(
     program: CheckedProgram,

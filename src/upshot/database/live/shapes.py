@@ -9,6 +9,7 @@ from typing import Any
 
 from upshot.check.clause.query import NO_FUNCTORS, check_query, check_rules
 from upshot.check.functors import Functors
+from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
 from upshot.core.errors import Error, UsageError
 from upshot.core.rows import Row
@@ -35,6 +36,15 @@ def shape(
     Raises `ProgramError` with all that is wrong with it."""
     answer, clauses, helpers = checked_query(text, values, schemas, functors, live=True)
     return lift_parameters(answer, clauses, helpers, name, values)
+
+
+def query_reads(
+    text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema], functors: Functors = NO_FUNCTORS
+) -> frozenset[str]:
+    """The relations that a query names, of those there are."""
+    _, clauses, helpers = checked_query(text, values, schemas, functors)
+    found = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
+    return frozenset(found & schemas.keys() - helpers.keys())
 
 
 def is_name(text: object) -> bool:

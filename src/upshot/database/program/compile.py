@@ -22,9 +22,10 @@ from upshot.core.schema import Role
 from upshot.database.explain.dependencies import inputs
 from upshot.database.program.activations import BindingRows, without_values
 from upshot.database.program.definitions import merged, without
+from upshot.database.program.stored_text import parse_stored, stored_text
 from upshot.plan import compile_program
 from upshot.sql.either import parse_either
-from upshot.syntax import parse, print_item, print_program
+from upshot.syntax import parse, print_item
 from upshot.syntax.ast import Activation, Program, Rule, ViewDirective
 
 if TYPE_CHECKING:
@@ -85,17 +86,17 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
 
 def compile_stored(text: str, name: str) -> Compiled:
     """The program that a store gives back, and was accepted when it was committed."""
-    return _compiled(merged(Program(()), parse_either(text, name)), stored=True)
+    return _compiled(merged(Program(()), parse_stored(text, name)), stored=True)
 
 
 def asleep(text: str) -> str:
     """The program with rules that are active for some values asleep."""
-    program = parse_either(text, "<stored program>")
+    program = parse_stored(text, "<stored program>")
     items = [
         replace(item, bindings=(), active=False) if isinstance(item, Activation) and item.bindings else item
         for item in program.items
     ]
-    return print_program(Program(tuple(items)))
+    return stored_text(Program(tuple(items)))
 
 
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:

@@ -10,13 +10,15 @@ import pyarrow
 from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
-from upshot.core.schema import Schema
+from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.standing import LiveSelections
 from upshot.service.feed.streams import NetChange
 from upshot.service.wire.errors import Refused, not_found
 
+MOST_COPIED = 1_000_000
+"""Base rows of an earlier version that is made again for one request."""
 MOST_ROWS = 20_000
 """Rows of the past that are in memory at a time."""
 
@@ -84,6 +86,15 @@ def past_selection(database: Database, selection: Selection, version: int) -> Ro
         return then.rows(selection.view)
     question, values = selection.query(schema.arity)
     return Rows(schema, _Selected(schema, selection, then.query(question, **values)))
+
+
+def past_database(database: Database, version: int) -> Database:
+    """A copy in memory of a version of the past; nothing may be committed meanwhile."""
+    base = (name for name, schema in database.schemas.items() if schema.role is Role.BASE)
+    if (count := sum(len(database.rows(name)) for name in base)) > MOST_COPIED:
+        message = f"the database has {count:,} rows; a version of at most {MOST_COPIED:,} can be looked at again"
+        raise Refused(422, "too-many-rows", message, help="omit `at`")
+    return database.at(version).database
 
 
 class _Selected:

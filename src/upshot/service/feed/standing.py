@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from upshot.check.names.variables import atoms
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.live.shapes import checked_query
+from upshot.database.live.shapes import query_reads
 from upshot.engine.time_limit import time_limit
 from upshot.service.access.scopes import STANDING
 from upshot.service.feed.selections import Selection, selection
@@ -149,13 +148,6 @@ class LiveSelections:
                 handles = [self._held.pop(each)[0] for each in gone]
             for handle in handles:
                 await asyncio.to_thread(handle.close)
-
-
-def query_reads(text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema]) -> frozenset[str]:
-    """The relations that a query names, of those there are."""
-    _, clauses, helpers = checked_query(text, values, schemas)
-    found = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
-    return frozenset(found & schemas.keys() - helpers.keys())
 
 
 def drop_standing(database: Database) -> None:

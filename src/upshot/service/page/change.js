@@ -20,6 +20,8 @@ export async function changeSection(place, state) {
   const drawFields = () => show(fields, current().columns.map((column) => h("input", { "aria-label": column.name, placeholder: `${column.name}: ${column.type}`, size: 16 })));
   relation.addEventListener("change", drawFields);
   const add = (sign) => {
+    const wrong = firstMisfit(fields, current().columns);
+    if (wrong) { show(outcome, problem({ message: wrong })); return; }
     const cells = [...fields.querySelectorAll("input")].map((input, i) => cell(input.value, current().columns[i].type));
     (draft[sign][relation.value] ??= []).push(cells);
     fields.querySelectorAll("input").forEach((input) => { input.value = ""; });
@@ -76,11 +78,21 @@ export function cell(text, type) {
 const SHAPES = { number: /^\s*-?\d+\s*$/, unsigned: /^\s*\d+\s*$/, boolean: /^(true|false)$/, date: /^\d{4}-\d\d-\d\d$/, decimal: /^\s*-?\d+(\.\d+)?\s*$/, float: /^\s*(-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|NaN|-?Infinity)\s*$/i };
 
 /* What is wrong with a text as a value of a column, in words; nothing if it may do. */
-export function misfit(text, column) {
+function misfit(text, column) {
   const kind = column.type.replace("?", "").replace(/\(.*/, "");
   if (cell(text, column.type) === null) return column.type.endsWith("?") ? "" : `${column.name} is blank, and has to be a ${kind}`;
   if (kind in SHAPES && !SHAPES[kind].test(text)) return `“${text}” is no ${kind}, which ${column.name} has to be`;
   return "";
+}
+
+/* Marks the fields that hold no value of their column, and goes to the first: what is wrong with it, nothing if all may do. */
+export function firstMisfit(fields, columns) {
+  const inputs = [...fields.querySelectorAll("input")];
+  const words = inputs.map((input, i) => misfit(input.value, columns[i]));
+  inputs.forEach((input, i) => (words[i] ? input.setAttribute("aria-invalid", "true") : input.removeAttribute("aria-invalid")));
+  const first = words.findIndex(Boolean);
+  inputs[first]?.focus();
+  return words[first] ?? "";
 }
 
 export function effects(found) {

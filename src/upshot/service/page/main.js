@@ -94,23 +94,33 @@ function sidebar() {
   const had = document.activeElement?.id === "filter";
   const input = h("input", { id: "filter", type: "search", placeholder: "find a relation ( / )", "aria-label": "find a relation", value: filter,
     oninput: (event) => { filter = event.target.value; lists(); } });
-  const place = h("div", {});
-  const lists = () => show(place, ROLES.map(([role, words]) => {
+  const body = h("div", {});
+  const lists = () => show(body, ROLES.map(([role, words]) => {
     const found = state.relations.filter((each) => each.role === role && each.name.toLowerCase().includes(filter.toLowerCase()));
     return found.length ? h("section", {}, h("h2", {}, words), h("ul", {}, found.map(entry))) : null;
   }));
   lists();
-  show(byId("side"), input, place);
+  show(byId("side"), input, body);
   if (had) { input.focus(); input.setSelectionRange(filter.length, filter.length); }
+}
+
+// On a narrow screen the list is folded away until somebody asks for it.
+function unfold(open) {
+  byId("side").classList.toggle("unfolded", open);
+  byId("list").setAttribute("aria-expanded", String(open));
 }
 
 function entry(relation) {
   const target = `#/view/${encodeURIComponent(relation.name)}`;
+  const [section, name] = place();
   const size = relation.stored === false ? "·" : number(state.size(relation));
   const bad = relation.role === "constraint" && state.size(relation) > 0;
-  return h("li", {}, h("a", { href: target, "aria-current": location.hash.startsWith(target) ? "page" : null },
-    h("span", {}, relation.name), h("span", { class: `count${bad ? " bad" : ""}` }, size)));
+  return h("li", {}, h("a", { href: target, "aria-current": section === "view" && name === relation.name ? "page" : null },
+    h("span", { title: relation.name }, relation.name), h("span", { class: `count${bad ? " bad" : ""}` }, size)));
 }
+
+// What the address names: a section, and in it a relation and what of it.
+const place = () => (location.hash || "#/").split("/").map(decodeURIComponent).slice(1);
 
 let turn = 0;
 
@@ -118,13 +128,15 @@ async function route() {
   const mine = (turn += 1);
   open.close();
   open = { refresh() {}, close() {} };
-  const [, section = "", name, mode, row] = (location.hash || "#/").split("/").map(decodeURIComponent);
+  byId("dialog").close();
+  unfold(false);
+  const [section = "", name, mode, row] = place();
   show(byId("tabs"), TABS.map(([target, words, key]) => h("a", { href: target, title: `key ${key}`, "aria-current": target === `#/${section}` ? "page" : null }, words)));
   sidebar();
-  const place = h("div", {});
-  show(byId("main"), place);
+  const body = h("div", {});
+  show(byId("main"), body);
   const made = { "": networkSection, change: changeSection, options: (...given) => optionsSection(...given, { sign: name, name: mode, row }), constraints: constraintsSection, rules: rulesSection }[section];
-  const opened = section === "view" ? await viewSection(place, state, name, mode === "graph" ? "graph" : "table") : await (made ?? networkSection)(place, state);
+  const opened = section === "view" ? await viewSection(body, state, name, mode === "graph" ? "graph" : "table") : await (made ?? networkSection)(body, state);
   if (mine === turn) open = opened;
   else opened.close();
   document.title = name && section === "view" ? `${name} – Upshot` : "Upshot";
@@ -136,7 +148,7 @@ function keys(event) {
   if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;
   const tab = TABS.find((each) => each[2] === event.key);
   if (tab) location.hash = tab[0];
-  else if (event.key === "/") { event.preventDefault(); byId("filter")?.focus(); }
+  else if (event.key === "/") { event.preventDefault(); unfold(true); byId("filter")?.focus(); }
   else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   else if (event.key === "t") theme();
   else if (event.key === "?") help();
@@ -172,6 +184,7 @@ async function leave() {
 
 const kept = localStorage.getItem("theme");
 if (kept === "light" || kept === "dark") theme(kept);
+byId("list").addEventListener("click", () => unfold(!byId("side").classList.contains("unfolded")));
 byId("theme").addEventListener("click", () => theme());
 byId("keys").addEventListener("click", help);
 byId("leave").addEventListener("click", leave);

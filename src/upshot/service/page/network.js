@@ -1,9 +1,10 @@
-// The dependency network, base relations on the left, with the wave of the last transaction on it.
+// The dependency network, base relations on the left, with the wave of the last transaction on it. The server lays it out, as `upshot explain --svg` draws it.
 
 import { ask } from "./api.js";
 import { h, s, show, number, plural, empty, opens } from "./dom.js";
 
-const WIDTH = 190, HEIGHT = 46, GAP_X = 90, GAP_Y = 22, EDGE = 24;
+// Of the natural size: what is smaller could not be read, and scrolls instead.
+const SMALLEST = 0.7, LARGEST = 1.4;
 
 export async function networkSection(place, state) {
   const drawing = h("div", {});
@@ -32,93 +33,45 @@ function waveText(commit) {
   return h("p", {}, h("b", {}, `Version ${commit.version}`), `${took}: `, parts.length ? parts.flat() : "nothing that you may read changed");
 }
 
-// Longest path from the base; members of a cycle share a layer, since each edge back into it is left out.
-function layersOf(relations) {
-  const known = new Map(relations.map((each) => [each.name, each]));
-  const level = new Map();
-  const visit = (name, trail) => {
-    if (level.has(name)) return level.get(name);
-    if (trail.has(name)) return -1;
-    trail.add(name);
-    const below = known.get(name).reads.filter((each) => known.has(each.relation)).map((each) => visit(each.relation, trail));
-    trail.delete(name);
-    const found = 1 + Math.max(-1, ...below);
-    level.set(name, found);
-    return found;
-  };
-  relations.forEach((each) => visit(each.name, new Set()));
-  const layers = [];
-  relations.forEach((each) => (layers[level.get(each.name)] ??= []).push(each));
-  return ordered(layers.filter(Boolean));
-}
-
-function ordered(layers) {
-  for (let sweep = 0; sweep < 4; sweep += 1) {
-    for (let i = 1; i < layers.length; i += 1) {
-      const where = new Map(layers.slice(0, i).flatMap((layer) => layer.map((each, n) => [each.name, n / layer.length])));
-      const mean = (each) => {
-        const found = each.reads.map((edge) => where.get(edge.relation)).filter((n) => n !== undefined);
-        return found.length ? found.reduce((a, b) => a + b) / found.length : 0.5;
-      };
-      layers[i].sort((a, b) => mean(a) - mean(b) || a.name.localeCompare(b.name));
-    }
-  }
-  return layers;
-}
-
 function picture(state, commit) {
-  const layers = layersOf([...state.relations, ...state.rules]);
-  const tallest = Math.max(...layers.map((layer) => layer.length));
-  const width = EDGE * 2 + layers.length * WIDTH + (layers.length - 1) * GAP_X;
-  const height = EDGE * 2 + tallest * HEIGHT + (tallest - 1) * GAP_Y;
-  const places = new Map();
-  layers.forEach((layer, x) => layer.forEach((each, y) => {
-    const free = (tallest - layer.length) * (HEIGHT + GAP_Y);
-    places.set(each.name, { x: EDGE + x * (WIDTH + GAP_X), y: EDGE + free / 2 + y * (HEIGHT + GAP_Y) });
-  }));
+  const { width, height, frames, box_height: tall } = state.picture;
   const touched = commit?.changes ?? {};
   const all = [...state.relations, ...state.rules];
   const svg = s("svg", { class: "network", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "dependency network" },
     s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
-    all.flatMap((each) => each.reads.filter((edge) => places.has(edge.relation)).map((edge) => line(places, each, edge, touched))),
-    all.map((each) => box(each, places.get(each.name), touched[each.name], state)));
-  svg.style.maxWidth = `${width * 1.4}px`;
-  return svg;
+    frames.map(([x, y, wide, high]) => s("rect", { class: "recursive", x, y, width: wide, height: high, rx: 18 }, s("title", {}, "recursive together"))),
+    all.flatMap((each) => each.reads.map((edge) => line(each, edge, touched))),
+    all.map((each) => box(each, tall, touched[each.name], state)));
+  svg.style.minWidth = `${width * SMALLEST}px`;
+  svg.style.maxWidth = `${width * LARGEST}px`;
+  return h("div", { class: "wide" }, svg);
 }
 
-function line(places, view, edge, touched) {
-  const from = places.get(edge.relation), to = places.get(view.name);
-  const hot = edge.relation in touched && (view.name in touched);
+function line(view, edge, touched) {
+  const hot = edge.relation in touched && view.name in touched;
   const classes = ["edge", edge.negated && "negated", hot && "touched"].filter(Boolean).join(" ");
-  if (edge.relation === view.name) {
-    const x = from.x + WIDTH - 34, y = from.y;
-    return s("path", { class: classes, "marker-end": "url(#arrow)", d: `M${x} ${y} c -4 -22 26 -22 22 0` });
-  }
-  const x1 = from.x + WIDTH, y1 = from.y + HEIGHT / 2, x2 = to.x, y2 = to.y + HEIGHT / 2;
-  if (x2 <= x1) {
-    const dip = Math.max(y1, y2) + HEIGHT;
-    return s("path", { class: classes, "marker-end": "url(#arrow)", d: `M${x1} ${y1} C ${x1 + 50} ${dip}, ${x2 - 50} ${dip}, ${x2} ${y2}` });
-  }
-  const bend = (x2 - x1) / 2;
-  return s("path", { class: classes, "marker-end": "url(#arrow)", d: `M${x1} ${y1} C ${x1 + bend} ${y1}, ${x2 - bend} ${y2}, ${x2} ${y2}` });
+  const words = `${edge.relation} → ${view.name}${edge.negated ? ", negated" : ""}${edge.aggregated ? ", aggregated" : ""}`;
+  return s("g", {}, s("title", {}, words), s("path", { class: classes, "marker-end": "url(#arrow)", d: edge.line }),
+    edge.aggregated ? s("text", { class: "sum", "text-anchor": "middle", x: edge.middle[0], y: edge.middle[1] + 5 }, "Σ") : null);
 }
 
-function box(relation, at, change, state) {
+function box(relation, height, change, state) {
   const target = relation.role === "rule" ? "#/rules" : `#/view/${encodeURIComponent(relation.name)}`;
   const go = () => { location.hash = target; };
+  const { x, y, width } = relation.box;
   const size = relation.role === "rule" ? "rule" : relation.stored === false ? "not stored" : plural(state.size(relation), "row");
   const label = `${relation.name}, ${relation.role}, ${size}${change ? `, ${change.inserted} came, ${change.deleted} went` : ""}`;
-  const shown = relation.name.length > 22 ? relation.name.slice(0, 21) + "…" : relation.name;
+  const signs = [change?.inserted ? s("tspan", { class: "come" }, `+${number(change.inserted)}`) : null, change?.inserted && change.deleted ? " " : null,
+    change?.deleted ? s("tspan", { class: "gone" }, `−${number(change.deleted)}`) : null];
   return s("g", {
     class: `box ${relation.role}${change ? " touched" : ""}`, role: "link", "aria-label": label,
-    transform: `translate(${at.x} ${at.y})`, ...opens(go),
+    transform: `translate(${x} ${y})`, ...opens(go),
   },
   s("title", {}, label),
-  s("rect", { width: WIDTH, height: HEIGHT, rx: 8 }),
-  s("text", { x: 12, y: 20 }, shown),
-  s("text", { x: 12, y: 36, class: "note" }, size),
-  change?.inserted ? s("text", { x: WIDTH - 10, y: 20, class: "come", "text-anchor": "end" }, `+${number(change.inserted)}`) : null,
-  change?.deleted ? s("text", { x: WIDTH - 10, y: 37, class: "gone", "text-anchor": "end" }, `−${number(change.deleted)}`) : null);
+  s("rect", { width, height, rx: 8 }),
+  s("text", { x: 14, y: 22, class: "name" }, relation.name),
+  s("text", { x: 14, y: 40, class: "note" }, size),
+  s("text", { x: width - 12, y: 40, class: "signs", "text-anchor": "end" }, signs));
 }
 
 export async function loadNetwork() {

@@ -2,7 +2,7 @@
 
 import { ask, parse } from "./api.js";
 import { h, show, fact, number, plural, empty, problem } from "./dom.js";
-import { cell, misfit } from "./change.js";
+import { cell, firstMisfit } from "./change.js";
 import { card } from "./realization.js";
 import { why } from "./why.js";
 
@@ -76,12 +76,9 @@ class Section {
 
   /* Whether every field holds a value of its column; the first that does not is told at once. */
   fits() {
-    const inputs = [...this.fields.querySelectorAll("input")];
-    const wrong = this.current().columns.map((column, i) => [inputs[i], misfit(inputs[i].value, column)]).find(([, words]) => words);
-    if (!wrong) return true;
-    show(this.result, problem({ message: wrong[1], help: "fill it in, then say what should become of the row" }));
-    wrong[0].focus();
-    return false;
+    const wrong = firstMisfit(this.fields, this.current().columns);
+    if (wrong) show(this.result, problem({ message: wrong, help: "fill it in, then say what should become of the row" }));
+    return !wrong;
   }
 
   add(sign) {

@@ -1,13 +1,16 @@
 // A relation as a table: a page of its rows, what came and went marked as it happens.
 
 import { ask, parse, path } from "./api.js";
-import { h, show, value, number, plural, empty, problem, opens } from "./dom.js";
+import { h, show, byId, value, number, plural, empty, problem, opens } from "./dom.js";
 import { graphOf } from "./graph.js";
 import { why, wishAddress } from "./why.js";
 
 const PAGE = 200;
 const LATEST = 60;
 const STAYS = 12000;
+const SETTLES = 150;
+// Characters of a cell from which on it may be cut.
+const WIDE = 38;
 
 export async function viewSection(place, state, name, mode) {
   const relation = state.relations.find((each) => each.name === name);
@@ -33,10 +36,11 @@ function before(a, b, column = 0, descends = false) {
 
 class Section {
   constructor(place, state, relation, mode) {
-    Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "", order: "" });
+    Object.assign(this, { place, state, relation, mode, rows: [], marks: new Map(), latest: [], before: [], next: null, after: null, where: "", order: "", at: null, total: 0 });
     this.body = h("div", {});
     this.strip = h("div", { id: "latest", "aria-live": "polite" });
     this.count = h("span", { class: "faint", id: "row-count" });
+    this.past = h("div", { class: "tools", id: "past" });
     this.source = null;
   }
 
@@ -46,9 +50,14 @@ class Section {
     if (this.order) params.set("order", this.order);
     if (after) params.set("after", after);
     if (this.where) params.set("where", this.where);
+    if (this.at !== null) params.set("at", this.at);
+    const asked = (this.asked = params.toString());
     try {
       const found = await ask(`views/${path(this.relation.name)}?${params}`);
+      if (asked !== this.asked) return;
       this.error = null;
+      this.total = found.count;
+      this.time = found.time ?? null;
       this.columns = found.columns;
       this.rows = found.rows;
       this.next = found.next ?? null;
@@ -57,7 +66,8 @@ class Section {
       this.error = error;
     }
     this.draw();
-    if (!this.error && this.state.subscribes && !this.unfollowed()) this.listen();
+    if (this.error || this.at !== null) this.close();
+    else if (this.state.subscribes && !this.unfollowed()) this.listen();
   }
 
   // Why nobody can follow it: then its rows are read again after each commit. A part may be followed where the whole is not.
@@ -77,12 +87,46 @@ class Section {
 
   changed(change) {
     this.version = change.version;
+    this.total += change.insert.length - change.delete.length;
     const now = Date.now();
     for (const row of change.delete) this.mark(row, "gone", now, change.version);
     for (const row of change.insert) this.mark(row, "come", now, change.version);
     this.latest = this.latest.slice(0, LATEST);
     setTimeout(() => this.settle(), STAYS + 50);
-    this.draw();
+    this.counts();
+    this.drawBody();
+  }
+
+  // A slider through the versions that can be read; none where the past is not kept.
+  drawPast() {
+    const { first } = this.relation, last = this.state.version;
+    if (first === null || first === undefined || first >= last) return show(this.past);
+    const said = this.at === null ? "now" : `version ${number(this.at)}${this.time ? `, ${new Date(this.time).toLocaleString()}` : ""}`;
+    if (this.past.firstChild) {
+      const slider = this.past.querySelector("input");
+      slider.max = last;
+      slider.value = this.at ?? last;
+      slider.setAttribute("aria-valuetext", said);
+      this.past.querySelector("output").textContent = said;
+      this.past.querySelector("button").hidden = this.at === null;
+      return undefined;
+    }
+    return show(this.past, h("label", { class: "choice" }, "version ",
+      h("input", { type: "range", id: "version", min: first, max: last, value: this.at ?? last, "aria-valuetext": said, oninput: (event) => this.look(Number(event.target.value)) })),
+    h("output", { id: "at", for: "version" }, said), h("button", { hidden: this.at === null, onclick: () => this.look(this.state.version) }, "now"));
+  }
+
+  // Only the last place of a slider that is drawn is asked for.
+  look(version) {
+    this.at = version >= this.state.version ? null : version;
+    this.time = null;
+    this.before = [];
+    this.marks.clear();
+    this.latest = [];
+    this.close();
+    this.drawPast();
+    clearTimeout(this.waits);
+    this.waits = setTimeout(() => this.load(), SETTLES);
   }
 
   mark(row, sign, now, version) {
@@ -132,34 +176,44 @@ class Section {
 
   refresh() {
     this.counts();
-    if (this.unfollowed() && this.state.version > this.version) this.load(this.after);
+    this.drawPast();
+    if (this.at === null && this.unfollowed() && this.state.version > this.version) this.load(this.after);
   }
 
   counts() {
-    const size = this.state.size(this.relation);
-    show(this.count, this.relation.stored === false ? "not stored: rows are derived when asked for" : plural(size, "row"));
+    if (this.error) return show(this.count);
+    const whole = !this.where && this.at === null;
+    if (whole && this.relation.stored === false) return show(this.count, "not stored: rows are derived when asked for");
+    return show(this.count, `${plural(whole ? this.state.size(this.relation) : this.total, "row")}${this.where ? " selected" : ""}`);
   }
 
   draw() {
     const { name, role, columns } = this.relation;
     const tab = (mode, words) => h("button", { "aria-pressed": String(this.mode === mode), onclick: () => { this.mode = mode; this.draw(); } }, words);
-    const where = h("input", { type: "search", placeholder: `${name}(${columns.map((_, i) => (i ? "_" : '"a"')).join(", ")})`, "aria-label": "selection", value: this.where, size: 28 });
+    const slid = document.activeElement?.id === "version";
+    const wrong = this.where && [400, 404, 409, 422].includes(this.error?.status) ? this.error : null;
+    const where = h("input", { type: "search", id: "selection", "aria-invalid": wrong ? "true" : null, "aria-describedby": wrong ? "selection-problem" : null, placeholder: `${name}(${columns.map((_, i) => (i ? "_" : '"a"')).join(", ")})`, "aria-label": "selection", value: this.where, size: 28 });
     const choose = h("form", { onsubmit: (event) => { event.preventDefault(); this.where = where.value.trim(); this.before = []; this.load(); } }, where, " ", h("button", {}, "select"));
     show(this.place,
       h("h1", {}, name, " ", h("span", { class: "tag" }, role)),
       h("p", { class: "faint mono" }, columns.map((each) => `${each.name}: ${each.type}`).join(", ")),
       h("div", { class: "tools" }, columns.length === 2 ? [tab("table", "Table"), tab("graph", "Graph")] : null, choose,
         role === "constraint" ? null : h("a", { href: wishAddress("insert", name) }, "make a row true or false…"), h("span", { class: "grow" }), this.count),
+      wrong ? h("div", { id: "selection-problem" }, problem(wrong)) : null,
+      this.past,
       this.unfollowed() && this.state.subscribes ? h("p", { class: "tag warn", id: "unfollowed", title: this.unfollowed().help }, `${this.unfollowed().message}. It is read again after each commit.`) : null,
       this.strip, this.body);
     this.counts();
+    this.drawPast();
     this.drawBody();
+    if (wrong) where.focus();
+    else if (slid) byId("version")?.focus();
   }
 
   drawBody() {
     show(this.strip, this.latest.length ? h("p", { class: "faint" }, "just now: ", this.latest.slice(0, 6).map((each) => h("span", { class: each.sign === "come" ? "plus" : "minus" }, `${each.sign === "come" ? "+" : "−"}(${each.row.map(value).join(", ")})  `)), this.latest.length > 6 ? `and ${number(this.latest.length - 6)} more` : null) : null);
-    if (this.error) return show(this.body, problem(this.error));
-    if (!this.rows.length) return show(this.body, empty(this.where ? "No row matches the selection." : "No rows. They will appear here the moment there are some."));
+    if (this.error) return show(this.body, byId("selection-problem") ? null : problem(this.error));
+    if (!this.rows.length) return show(this.body, empty(this.where ? "No row matches the selection." : this.at === null ? "No rows. They will appear here the moment there are some." : "No rows at this version."));
     if (this.mode === "graph") return show(this.body, graphOf(this.relation, this.rows, this.marks, this.next !== null));
     return show(this.body, this.table(), this.pager());
   }
@@ -168,11 +222,11 @@ class Section {
     const rows = this.rows.map((row) => {
       const marked = this.marks.get(JSON.stringify(row)) ?? null;
       const mark = marked?.sign ?? "";
-      const open = () => why(this.relation, row, { mark: marked });
+      const open = () => why(this.relation, row, { mark: marked, at: this.at });
       const ways = () => { location.hash = wishAddress(mark === "gone" ? "insert" : "delete", this.relation.name, row); };
       return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "why did it go? (Enter) · bring it back: how? (x)" : "why? (Enter) · remove it: how? (x)", ...opens(open, { x: ways }) },
         h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
-        row.map((cell) => h("td", { class: cell === null ? "null" : null }, value(cell))));
+        row.map((cell) => h("td", { class: cell === null ? "null" : null, title: value(cell).length > WIDE ? value(cell) : null }, value(cell))));
     });
     return h("div", { class: "scroll" }, h("table", { id: "rows" },
       h("thead", {}, h("tr", {}, h("th", {}), this.columns.map((each) => this.heading(each)))),

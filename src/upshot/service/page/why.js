@@ -7,22 +7,22 @@ const MOST = 20;
 const OPEN_DEPTH = 12;
 
 // `mark` says what has just become of the row, and with which version; `unsure` that it may not be there.
-export async function why(relation, row, { mark = null, unsure = false } = {}) {
+export async function why(relation, row, { mark = null, unsure = false, at = null } = {}) {
   const place = h("div", {}, h("p", { class: "faint" }, "asking…"));
   const dialog = openDialog(`Why ${fact(relation.name, row, relation.columns)}?`, place);
-  const asked = new Dialog(relation, row, place, dialog);
+  const asked = new Dialog(relation, row, place, dialog, at);
   if (mark?.sign === "gone") return asked.changed(mark.version);
   if (relation.role === "base" && !unsure) return asked.base(mark);
   return asked.reasons(mark);
 }
 
 class Dialog {
-  constructor(relation, row, place, dialog) {
-    Object.assign(this, { relation, row, place, dialog });
+  constructor(relation, row, place, dialog, at) {
+    Object.assign(this, { relation, row, place, dialog, at });
   }
 
   address(more = {}) {
-    return `explanations/${path(this.relation.name)}?${new URLSearchParams({ row: JSON.stringify(this.row), ...more })}`;
+    return `explanations/${path(this.relation.name)}?${new URLSearchParams({ row: JSON.stringify(this.row), ...(this.at === null ? {} : { at: this.at }), ...more })}`;
   }
 
   /* What the server says, or its refusal in its place. */

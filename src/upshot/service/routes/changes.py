@@ -15,12 +15,13 @@ from starlette.responses import Response
 
 from upshot.core.json_values import to_json
 from upshot.core.schema import Schema
+from upshot.database.live.shapes import query_reads
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.hub import Hub
 from upshot.service.feed.past import Forgotten, read_snapshot
 from upshot.service.feed.selections import Selection, selection
 from upshot.service.feed.sse import EventStream, net_change
-from upshot.service.feed.standing import Subject, query_reads
+from upshot.service.feed.standing import Subject
 from upshot.service.feed.streams import columns_json
 from upshot.service.service import Service
 from upshot.service.wire.errors import Refused

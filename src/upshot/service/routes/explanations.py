@@ -20,6 +20,7 @@ from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures, without_meta
 from upshot.reasons.failure import Failure, without_notes
 from upshot.service.access.scopes import Scopes
+from upshot.service.feed.past import past_database
 from upshot.service.routes.insight import all_names
 from upshot.service.routes.openapi import ERRORS, ExplanationAnswer
 from upshot.service.service import Service
@@ -54,6 +55,7 @@ class Question:
     changed_in: int | None
     format: str
     fixes: Fixes
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,10 @@ async def explanation(
     depth: Annotated[int, Query(ge=1, le=_DEEPEST, description="depth for missing rows of views")] = 1,
     changed_in: Annotated[
         int | None,
-        Query(
-            ge=1,
-            le=_LARGEST_VERSION,
-            description="a version, to explain why it inserted or deleted the row (`why_changed`)",
-        ),
+        Query(ge=1, le=_LARGEST_VERSION, description="why this version inserted or deleted the row (`why_changed`)"),
+    ] = None,
+    at: Annotated[
+        int | None, Query(ge=0, le=_LARGEST_VERSION, description="an earlier version, in which the row is explained")
     ] = None,
     format: Annotated[
         Literal["json", "text", "svg"], Query(description="format of the explanation: data, text or a picture")
@@ -123,13 +124,19 @@ async def explanation(
         for name in sorted(request.query_params):
             raise Refused(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
-    question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds))
+    question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds), at)
     found = await _found(request, question, service, scopes)
     return await service.run_read(lambda: _response(question, found, scopes))
 
 
 async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
     try:
+        if (at := question.at) is not None:
+            if question.changed_in is not None or question.fixes.count:
+                hint = "`changed_in` names a version itself; `POST /realizations` with `at` finds fixes"
+                raise Refused(400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint)
+            past = await service.writer.between_commits(lambda: past_database(service.database, at))
+            return await service.run_read(lambda: _derivations(replace(question, fixes=Fixes(0)), scopes, past))
         if question.changed_in is None:
             return await _reasons(request, question, service, scopes)
         # The state before is made again for it: nothing may be committed meanwhile.

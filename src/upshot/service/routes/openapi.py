@@ -112,12 +112,15 @@ class ViewAnswer(BaseModel):
         view="closure",
         version=8,
         columns=[{"name": "x", "type": "number"}, {"name": "y", "type": "number"}],
+        count=4,
         rows=[[1, 2], [1, 3]],
         next="WyJ4IiwyXQ",
     )
     view: str
     version: int
     columns: list[Column]
+    count: int = Field(description="the rows of all pages")
+    time: str | None = Field(None, description="with `at`: when that version was committed, if the log has it")
     rows: list[Values]
     next: str | None = Field(None, description="the value of `after` for the next page, if there is one")
 

@@ -130,6 +130,7 @@ REALIZATIONS: Json = {
                 },
             },
         },
+        "at": _number("integer", 0, 2**62, "an earlier version, in which they are looked for"),
         "side_effect_free_first": {
             "type": "boolean",
             "description": "find all, and return those with the fewest side effects first",

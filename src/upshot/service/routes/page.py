@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -13,6 +13,9 @@ from starlette.responses import Response
 from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.database.explain.dependencies import Dependency
+from upshot.database.explain.drawing import BOX_HEIGHT, Layout
+from upshot.database.explain.explain import Explanation
+from upshot.database.explain.explained_view import rows
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.commit_stream import CommitStream, told
 from upshot.service.service import Service
@@ -28,6 +31,8 @@ _POLICY = (
     "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
 _LATEST = 20
+_ROOM = " " * 18
+"""Beside the number of rows, for those of the last commit."""
 
 
 @router.get("/")
@@ -60,37 +65,65 @@ async def network(request: Request) -> Response:
     def answer() -> dict[str, Any]:
         with database.reading() as at:
             version, explained = at.version, database.explain()
-        reads: dict[str, list[Dependency]] = {}
-        for edge in explained.edges:
-            if scopes.may_read(edge.relation):
-                reads.setdefault(edge.view, []).append(edge)
         return {
             "version": version,
-            "relations": [
-                {
-                    "name": part.name,
-                    "role": part.schema.role.value,
-                    "columns": columns_of(part.schema),
-                    "rows": part.size,
-                    "stored": part.size is not None,
-                    "writable": part.schema.role is Role.BASE and scopes.may_write(part.name),
-                    "reads": _edges(reads.get(part.name, ())),
-                    "unfollowed": _unfollowed(part.name, database),
-                }
-                for part in explained.parts
-                if scopes.may_read(part.name)
-            ],
-            "rules": [
-                {"name": part.name, "role": "rule", "reads": _edges(reads.get(part.name, ()))}
-                for part in explained.rules
-                if scopes.may_read(part.name)
-            ],
+            **_network(explained, database, scopes),
             "commits": [told(each, scopes) for each in service.recent.latest(_LATEST)],
             "session": service.authenticator.cookie in request.cookies,
             "subscribes": scopes.subscribe,
         }
 
     return json_response(await service.run_read(answer))
+
+
+def _network(explained: Explanation, database: Database, scopes: Scopes) -> dict[str, Any]:
+    """Relations and rules that the token may read, with their places in the picture that `explain` draws of them."""
+    notes = {part.name: rows(part.size) for part in explained.parts} | {part.name: "rule" for part in explained.rules}
+    layout = explained.layout({name: note + _ROOM for name, note in notes.items() if scopes.may_read(name)})
+    reads: dict[str, list[dict[str, Any]]] = {}
+    for edge in explained.edges:
+        if edge.view in layout.boxes and edge.relation in layout.boxes:
+            reads.setdefault(edge.view, []).append(_edge(edge, layout))
+    return {
+        "relations": [
+            {
+                "name": part.name,
+                "role": part.schema.role.value,
+                "columns": columns_of(part.schema),
+                "rows": part.size,
+                "stored": part.size is not None,
+                "writable": part.schema.role is Role.BASE and scopes.may_write(part.name),
+                "reads": reads.get(part.name, []),
+                "box": asdict(layout.boxes[part.name]),
+                "unfollowed": _unfollowed(part.name, database),
+                "first": database.first_version(part.name) if database.is_durable else None,
+            }
+            for part in explained.parts
+            if part.name in layout.boxes
+        ],
+        "rules": [
+            {
+                "name": part.name,
+                "role": "rule",
+                "reads": reads.get(part.name, []),
+                "box": asdict(layout.boxes[part.name]),
+            }
+            for part in explained.rules
+            if part.name in layout.boxes
+        ],
+        "picture": {
+            "width": layout.width,
+            "height": layout.height,
+            "box_height": BOX_HEIGHT,
+            "frames": [layout.frame(group) for group in layout.groups],
+        },
+    }
+
+
+def _edge(edge: Dependency, layout: Layout) -> dict[str, Any]:
+    line, middle = layout.line(edge)
+    kind = {"negated": edge.negated, "aggregated": edge.aggregated}
+    return {"relation": edge.relation, **kind, "line": line, "middle": middle}
 
 
 def _unfollowed(name: str, database: Database) -> dict[str, str] | None:
@@ -102,10 +135,6 @@ def _unfollowed(name: str, database: Database) -> dict[str, str] | None:
     else:
         return None
     return {"code": why.code, "message": why.message, "help": why.help}
-
-
-def _edges(edges: Iterable[Dependency]) -> list[dict[str, Any]]:
-    return [{"relation": edge.relation, "negated": edge.negated, "aggregated": edge.aggregated} for edge in edges]
 
 
 @router.get("/commits/stream")

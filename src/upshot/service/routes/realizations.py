@@ -23,6 +23,7 @@ from upshot.database.realize import ALL, OPEN, Realizations
 from upshot.database.search_arguments import LEAST_SIDE_EFFECTS
 from upshot.revise.request import Bounds
 from upshot.service.access.scopes import EVERYTHING, Scopes
+from upshot.service.feed.past import past_database
 from upshot.service.routes.openapi import ERRORS, body_of
 from upshot.service.routes.openapi_realizations import (
     MOST_CHANGES,
@@ -40,12 +41,13 @@ from upshot.service.writing.searches import Hunt
 
 router = APIRouter(tags=["transactions"], responses=ERRORS)
 
-_KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first", "prefer")
+_KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first", "prefer", "at")
 _GIVEN = 10
 _MOST_NAMED = 1_000
 """Names that `frozen` and `cost` may have."""
 _DEAREST = 10**15
 _LONGEST = 10**6
+_LARGEST_VERSION = 2**62
 
 
 @router.post(
@@ -79,11 +81,13 @@ async def realizations(request: Request) -> Response:
         asked[:] = [wanted]
         return search
 
+    then = await service.writer.between_commits(lambda: body.database(service.database))
+
     def hunt() -> Hunt:
         bounds = service.settings.bounds
         most = None if body.side_effect_free_first else body.limit
         seconds = min(bounds.seconds, body.bounds.seconds)
-        return Hunt(service.database, begin, seconds, most, bounds.rows, rows_shown(scopes))
+        return Hunt(then, begin, seconds, most, bounds.rows, rows_shown(scopes))
 
     found = await service.searches.run(hunt, request.is_disconnected)
     return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))
@@ -106,6 +110,12 @@ class RealizationsBody:
     prefer: str | None = None
     patterns: tuple[tuple[str, str], ...] = ()
     """Relations, and patterns of which all rows are to go."""
+    at: int | None = None
+    """An earlier version, in which the realizations are looked for."""
+
+    def database(self, database: Database) -> Database:
+        """The database as it is, or was in the version; nothing may be committed meanwhile."""
+        return database if self.at is None else past_database(database, self.at)
 
     @property
     def relations(self) -> set[str]:
@@ -161,6 +171,7 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
         free,
         prefer,
         patterns,
+        None if content.get("at") is None else _whole(content["at"], "at", 0, _LARGEST_VERSION),
     )
 
 

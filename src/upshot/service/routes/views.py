@@ -13,11 +13,11 @@ from starlette.responses import Response
 from upshot.check import check_query
 from upshot.database.database import Database
 from upshot.database.explain.dependencies import uses_in
+from upshot.database.live.shapes import query_reads
 from upshot.database.queries.query import is_select
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_selection, read_selection
 from upshot.service.feed.selections import selection
-from upshot.service.feed.standing import query_reads
 from upshot.service.routes.openapi import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.wire.answers import (
@@ -91,7 +91,11 @@ async def view(
 
     if at is not None:
         found = selection(name, where, database.schemas)
-        page = await _past_page(service, asked, lambda: Listing(name, subject, at, past_selection(database, found, at)))
+
+        def then() -> Listing:
+            return Listing(name, subject, at, past_selection(database, found, at), time=database.at(at).time)
+
+        page = await _past_page(service, asked, then)
         return await service.run_read(lambda: page_response(page, form))
 
     def answer() -> Response:

@@ -146,6 +146,7 @@ def page_response(page: Page, form: str) -> Response:
     if form == ARROW:
         return Response(b"".join(_arrow([page.rows])), 200, headers, ARROW)
     content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.rows.schema)}
+    content |= {"count": len(listing.rows)} | ({} if listing.time is None else {"time": listing.time.isoformat()})
     # The rows are written by themselves, so that a large page is in memory once as text and not as lists too.
     head = json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
     tail = "" if page.next is None else f',"next":{json.dumps(page.next)}'

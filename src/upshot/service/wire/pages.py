@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime as dt
 import hashlib
 import json
 import secrets
@@ -38,6 +39,8 @@ class Listing:
     order: str | None = None
     is_sorted: bool = False
     """The rows have an order of their own, that of a SELECT: a cursor is the number of rows before it."""
+    time: dt.datetime | None = None
+    """The commit of an earlier version that was asked for, if the log has it."""
     positions: list[Row] = field(default_factory=list)
     """Rows that are too long for a cursor."""
 

@@ -60,6 +60,11 @@ def sql_query(
         help = "write SELECT …" if not script.statements else "run one query at a time"
         raise ProgramError([Diagnostic("sql-one-query", "expected exactly one query", whole, help=help)])
     (statement,) = script.statements
+    for node in list(statement.tree.find_all(exp.Parameter)):
+        if node.name.isidentifier():
+            same = exp.Placeholder(this=node.name)
+            same.meta.update(node.meta)
+            node.replace(same)
     try:
         with understood(statement):
             return _query(statement, (schemas, functors), _constants(statement, values), ordered=ordered)

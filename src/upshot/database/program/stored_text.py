@@ -1,0 +1,45 @@
+"""The program as a store keeps it: its text, and behind it the files that it came from, for the places in messages."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from upshot.core.errors import ProgramError
+from upshot.sql.either import parse_either
+from upshot.syntax import print_program
+from upshot.syntax.ast import Item, Program
+
+LARGEST = 1 << 20
+"""Characters of files that are kept; of larger ones messages name the stored program."""
+_FILES = re.compile(r"\n// files: (\[.*\])\n\Z")
+
+
+def stored_text(program: Program) -> str:
+    """The text for a store. The files are a comment, so that every reader of programs understands it."""
+    found = dict.fromkeys(item.span.source for item in program.items if item.span is not None)
+    files = [(source.name, source.text) for source in found if not source.name.startswith("<")]
+    text = print_program(program)
+    if not files or sum(len(content) for _, content in files) > LARGEST:
+        return text
+    return f"{text}\n// files: {json.dumps(files)}\n"
+
+
+def program_text(text: str) -> str:
+    """The program alone."""
+    return _FILES.sub("", text)
+
+
+def parse_stored(text: str, name: str) -> Program:
+    """The program of a store. Items that are in one of its files have their places there, others in the text."""
+    program, found = parse_either(program_text(text), name), _FILES.search(text)
+    if found is None:
+        return program
+    places: dict[Item, Item] = {}
+    for file, content in json.loads(found[1]):
+        try:
+            # What a file includes or defines elsewhere may be missing here: its items keep their places in the text.
+            places |= {item: item for item in parse_either(content, file).items}
+        except ProgramError:
+            continue
+    return Program(tuple(places.get(item, item) for item in program.items), span=program.span)
