@@ -128,7 +128,7 @@ SUITES = (
     Suite("page", "tests/page", 110, unless=missing_for_browser(), quick=False),
     Suite("spark", "tests/spark", 1300, unless=_NO_SPARK),
     Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK, quick=False),
-    Suite("cluster", "tests/cluster", 340, unless=_NO_SPARK, quick=False),
+    Suite("cluster", "tests/cluster", 600, unless=_NO_SPARK, quick=False),
     Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, quick=False, share=_ON_A_CLUSTER),
 )
 
