@@ -51,5 +51,5 @@ def test_explain_lists_the_views_that_a_run_does_not_store(tmp_path: Path, upsho
 def test_explain_does_not_store_what_a_run_does_not_store(tmp_path: Path, upshot: Callable[..., Ended]) -> None:
     (tmp_path / "parent.facts").write_text("".join(f"{node}\t{node // 2}\n" for node in range(2, 64)))
     (tmp_path / "sg.dl").write_text(SAME_GENERATION)
-    told = upshot("explain", tmp_path / "sg.dl", "-F", tmp_path)
+    told = upshot("explain", tmp_path / "sg.dl", "-F", tmp_path, "--full")
     assert "sg(x: number, y: number): recursive view, not stored" in told.out
