@@ -236,6 +236,6 @@ def test_an_explanation_beyond_its_bounds_names_the_option_that_raises_them(upsh
         f".decl e(x: number, y: number) .decl r(x: number)\n{facts} r(0).\nr(Y) :- r(X), e(X, Y), X >= 0.\n"
     )
     ended = upshot("why", path, "r(30)", "--bounds", "5")
-    assert (ended.code, "raise `--bounds`, or ask about a row" in ended.err) == (3, True), ended.err
+    assert (ended.code, "raise `--bounds`, or explain a row" in ended.err) == (3, True), ended.err
     assert upshot("why", path, "r(30)", "--bounds", "5000").code == 0
     assert upshot("why-not", path, "r(31)", "--bounds", "5000").code == 0
