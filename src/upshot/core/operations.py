@@ -1,4 +1,4 @@
-"""What can happen to a row, in the words of events, windows and transition tables."""
+"""The operations on a row, in the words of events, windows and transition tables."""
 
 from __future__ import annotations
 

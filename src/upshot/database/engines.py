@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether the open change goes on without some views."""
+        """True if the open change goes on without some views."""
 
     def key_conflicts(self, name: str) -> Sequence[tuple[Row, Row]]: ...
     def accept(self) -> None: ...

@@ -155,7 +155,7 @@ class Realizations(Iterator[Realization]):
         return self._is_bounded_below and bool(self._waiting) and self._waiting[0][0] <= self._search.least_affected
 
     def take_waiting(self) -> list[Realization]:
-        """Those that were found and are not given yet, the fewest side effects first: there is no time for others."""
+        """The realizations found so far and not returned yet, the fewest side effects first."""
         waiting, self._waiting = sorted(self._waiting), []
         return [each[-1] for each in waiting]
 

@@ -25,7 +25,7 @@ class HeardChanges:
 
 
 def heard_changes(program: CheckedProgram) -> HeardChanges:
-    """What the rules of a program hear."""
+    """The changes that the rules of a program listen to."""
     if not program.rules:
         return HeardChanges()
     events = Events.of(program)

@@ -1,4 +1,4 @@
-"""What makes a nervous condition fire: one differential per literal, through the views it reads.
+"""The differentials that make a nervous condition fire: one per literal, through the views it reads.
 
 A view that is not recursive is expanded, as if its rules stood in the condition: a literal of it has a differential for
 each literal of its rules. The expansion is a relation of the rows of the view that can be derived through a changed
