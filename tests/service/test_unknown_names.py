@@ -70,7 +70,7 @@ def test_a_key_of_a_body_is_named_with_its_place(
         ("/views/edge/changes?sinc=3", "unknown parameter `sinc`", "did you mean `since`?"),
         ("/commits?most=3", "unknown parameter `most`", "the parameters are limit"),
         ("/program?x=3", "unknown parameter `x`", "it takes no parameters"),
-        ("/rules?x=3", "unknown parameter `x`", "it takes no parameters"),
+        ("/rules?x=3", "unknown parameter `x`", "the parameters are causes"),
     ],
 )
 def test_a_parameter_is_not_passed_over_in_silence(service: Running, path: str, said: str, cure: str) -> None:

@@ -86,6 +86,22 @@ def test_upserts_and_conflicts_by_key(spark: Any, small: int) -> None:
             it.engine.upsert("low", [("a",)])
 
 
+COUNTED = """
+.decl a(x: number, y: number) .decl c(x: number)
+.decl degree(x: number, n: number) key(x)
+degree(X, N) :- c(X), N = count : { a(X, _) }.
+"""
+
+
+@sizes
+def test_a_key_of_a_counted_view_compares_rows_without_their_number_of_derivations(spark: Any, small: int) -> None:
+    with SparkDriver(spark, COUNTED, small=small) as it:
+        it.insert("c", (1,), (2,))
+        it.engine.insert("a", [(1, 1), (2, 1), (2, 2)])
+        it.engine.propagate()
+        assert not it.engine.key_conflicts("degree")
+
+
 TYPES = """
 .decl t(n: number, u: unsigned?, f: float, s: symbol?, b: boolean, d: date, m: timestamp, c: decimal(10,2))
 .decl n(x: number?) .decl u(x: unsigned) .decl k(a: number, b: number) key(a)

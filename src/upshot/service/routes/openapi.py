@@ -261,7 +261,7 @@ class RulesAnswer(BaseModel):
 
 
 class SessionAnswer(BaseModel):
-    """The holder of the session."""
+    """The user of the session."""
 
     model_config = _example(token="dashboard", subscribe=True, admin=False)
     token: str

@@ -269,11 +269,11 @@ def _rows_near(table: Table, inserted: LocalPiece, key: Key, session: SparkSessi
     """The rows after a small change that share a key with an inserted one, those included."""
     known = table.neighbors.get(key)
     if known is None:
-        keys = keys_of(inserted, key)
+        keys, committed = keys_of(inserted, key), table.logical()
         hits: Piece | None = None
-        if not table.committed.is_local:
-            (hits,) = yield [rows_by_key(table.committed, keys, key, session)]
-        known = rows_with_key(table.committed, hits, keys, key)
+        if not committed.is_local:
+            (hits,) = yield [rows_by_key(committed, keys, key, session)]
+        known = rows_with_key(committed, hits, keys, key)
     gone = table.deleted.places if isinstance(table.deleted, LocalPiece) else {}
     return [row for row in known if row not in gone] + inserted.rows
 
