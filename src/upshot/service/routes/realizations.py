@@ -81,7 +81,9 @@ async def realizations(request: Request) -> Response:
         asked[:] = [wanted]
         return search
 
-    then = await service.writer.between_commits(lambda: body.database(service.database))
+    then = service.database
+    if body.at is not None:
+        then = await service.writer.between_commits(lambda: body.database(service.database))
 
     def hunt() -> Hunt:
         bounds = service.settings.bounds
