@@ -30,6 +30,9 @@ _SLICE = 1 << 26
 _QUOTA = 1 << 20
 """The most rows that a worker writes between two."""
 
+_WORTH_SHARING = 1 << 14
+"""The fewest edges for which walks are shared between workers. Below it the rows have the same order in every run."""
+
 
 def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work: ViewWork) -> None:
     """Complete a table that holds the rows of the rules without recursion, and lists nothing."""
@@ -82,7 +85,8 @@ class _Walks:
             self._shared[word] = array.ctypes.data
         self._shared[K.W_WALKS], self._shared[K.W_NODES] = len(arrays[K.W_PIVOTS]), self._nodes
         self._shared[K.W_COLUMN] = walk.pivot
-        self._workers = np.zeros((runner.workers if MACHINE.is_compiled else 1, K.WORKER_WORDS), np.int64)
+        is_shared = MACHINE.is_compiled and len(arrays[K.W_SEEDS]) >= _WORTH_SHARING
+        self._workers = np.zeros((runner.workers if is_shared else 1, K.WORKER_WORDS), np.int64)
         self._memory = [(Buffer(self._nodes + 8), Buffer(4 * self._nodes + 8)) for _ in self._workers]
         for words, (seen, queue) in zip(self._workers, self._memory, strict=True):
             words[K.K_SEEN], words[K.K_QUEUE] = seen.address, queue.address

@@ -68,6 +68,15 @@ class Buffer:
             raise MemoryError(f"{size} bytes cannot be had") from error
         self._account.used += self.size - before
 
+    def shrink(self, size: int) -> None:
+        """Give back the memory beyond `size` bytes, where pages can be given back; the rest keeps its contents."""
+        size = _whole_pages(max(size, _SMALL))
+        if self._pages is None or not _MOVABLE or size >= self.size:
+            return
+        self._account.used -= self.size - size
+        self._pages.resize(size)
+        self._settle(self._pages, size)
+
     def successor(self, size: int) -> Buffer:
         """A buffer that takes the place of this one, which is released once its contents have been moved: only what
         the new one has more is asked of the account."""

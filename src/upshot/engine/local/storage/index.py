@@ -57,6 +57,15 @@ class Index:
     def reserve_rows(self, capacity: int) -> None:
         self.following.reserve(4 * capacity)
         self.previous.reserve(4 * capacity)
+        self._set_chains()
+
+    def trim_rows(self, capacity: int) -> None:
+        """Give back the room for rows beyond the capacity."""
+        self.following.shrink(4 * capacity)
+        self.previous.shrink(4 * capacity)
+        self._set_chains()
+
+    def _set_chains(self) -> None:
         self._storage.set_index_word(self.number, L.X_NEXT, self.following.address)
         self._storage.set_index_word(self.number, L.X_PREV, self.previous.address)
 

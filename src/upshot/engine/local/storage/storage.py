@@ -236,6 +236,19 @@ class Table:
             self.capacity = capacity
             account.used += beside
 
+    def _trim_rows(self, capacity: int) -> None:
+        """Give back the room for rows beyond the capacity."""
+        if capacity >= self.capacity:
+            return
+        with uninterrupted():
+            for buffer, field, width in self._row_buffers():
+                buffer.shrink(width * capacity)
+                self.set(field, buffer.address)
+            for index in self.indexes.values():
+                index.trim_rows(capacity)
+            self.storage.account.used += self._beside * (capacity - self.capacity)
+            self.capacity = capacity
+
     def weigh(self, beside: int) -> None:
         """Let the account know of bytes that are kept for every row outside of the table."""
         self.storage.account.used += (beside - self._beside) * self.capacity
@@ -380,7 +393,9 @@ class Table:
         return self._rows.address
 
     def fill(self, count: int) -> None:
-        """Enter the first `count` rows, distinct ones, into a table that is being loaded and is empty."""
+        """Enter the first `count` rows, distinct ones, into a table that is being loaded and is empty. Room that was
+        reserved for others is given back."""
+        self._trim_rows(count + count // _SLACK)
         slots = count * 3 // 2 + 1
         if slots > self.word(L.T_NSLOTS):
             self._grow_slots(slots)
