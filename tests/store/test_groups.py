@@ -234,7 +234,7 @@ def test_a_group_that_cannot_even_be_undone_closes_the_database(root: Path, monk
         assert (db.version, len(db.rows("edge"))) == (1, 0)
 
 
-def _short_of_memory(self: LocalEngine) -> None:
+def _short_of_memory(self: LocalEngine, *, several_turns: bool) -> None:
     raise upshot.EngineError("out of memory", code="out-of-memory")
 
 
