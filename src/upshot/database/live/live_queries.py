@@ -111,10 +111,10 @@ class LiveQueries:
         return sum(sum(each.followers.values()) for each in reads)
 
     def events(self, deltas: Deltas, version: int) -> Iterator[tuple[Topic, Event]]:
-        """For each query and parameters that the changes touch, the event that its followers hear."""
-        if not self.by_answer:
-            return
-        for name in deltas.keys() & self.by_answer.keys():
+        """The event of each query and parameters that the changes touch, in the order in which queries were followed."""
+        for name in self.by_answer:
+            if name not in deltas:
+                continue
             query, changes = self.by_answer[name], dict[Row, tuple[list[Row], list[Row]]]()
             width = query.shape.parameters.arity
             for sign, rows in enumerate(deltas[name]):
