@@ -111,7 +111,7 @@ class LiveQueries:
         return sum(sum(each.followers.values()) for each in reads)
 
     def events(self, deltas: Deltas, version: int) -> Iterator[tuple[Topic, Event]]:
-        """The event of each query and parameters that the changes touch, in the order in which queries were followed."""
+        """The event of each query and parameters that the changes touch, in the order of the queries."""
         for name in self.by_answer:
             if name not in deltas:
                 continue
