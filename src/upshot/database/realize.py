@@ -68,7 +68,7 @@ class Realizations(Iterator[Realization]):
         self._state, self._request, self._preferences, self._bounds = state, request, preferences, bounds
         self._limit = limit
         self._waiting: list[tuple[int, float, int, Realization]] = []
-        """Those that were found and are not given yet, since others may have fewer side effects."""
+        """Realizations found and not returned yet, since others may have fewer side effects."""
         self._is_bounded_below = preferences.least_side_effects and not all_first and effects_add_up(state, request)
         self._version = state.version
         self._world = TriedChanges(state)

@@ -75,7 +75,7 @@ class GroupNode:
     rows: dict[Key, None] = field(default_factory=dict)
     further: Iterator[Row] | None = None
     is_read: bool = False
-    """Whether its stored rows are known."""
+    """True if its stored rows are known."""
     is_exhausted: bool = False
 
 

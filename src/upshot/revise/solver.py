@@ -71,7 +71,7 @@ class Model:
     nodes: tuple[Node, ...] = ()
     groups: tuple[GroupNode, ...] = ()
     is_beyond: bool = False
-    """Whether rows were taken to be there without anything that derives them."""
+    """True if rows were assumed without a derivation."""
 
     @property
     def is_settled(self) -> bool:

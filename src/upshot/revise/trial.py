@@ -42,7 +42,7 @@ class Trial:
     negations: list[Key] = field(default_factory=list)
     """Base rows with symbols that have to be absent, after `spread`: those that could be one of many stored rows."""
     is_cut: bool = False
-    """Whether `spread` left instances out: there are too many."""
+    """True if `spread` left instances out: there are too many."""
 
     @property
     def insert(self) -> frozenset[Key]:

@@ -142,7 +142,7 @@ def _with_joined_columns(tokens: Sequence[Token]) -> list[Token]:
 
 
 JOINED = ", "
-"""What stands between the columns of CYCLE and SEARCH; no name has it."""
+"""The separator between the columns of CYCLE and SEARCH; no name contains it."""
 _JOIN_WORDS = {
     TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS,
     TokenType.NATURAL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF,

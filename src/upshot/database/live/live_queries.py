@@ -28,7 +28,7 @@ class LiveQuery:
     key: object
     followers: dict[Row, int] = field(default_factory=dict)
     handles: dict[Row, list[LiveHandle]] = field(default_factory=dict)
-    """Those of the followers that have no callback."""
+    """The followers that have no callback."""
 
     def with_shape(self, shape: LiftedQuery) -> LiveQuery:
         """The same query, which calls functions by other names; who follows it is shared with this one."""

@@ -66,7 +66,7 @@ class LocalEngine:
         self._now = LocalProgram()
         self._before: LocalProgram | None = None
         self.is_narrowed = False
-        """Whether the open change goes on without some views; see `leave_out`."""
+        """True if the open change goes on without some views; see `leave_out`."""
         self._staged: set[str] = set()
         self._visited: list[LocalComponent] = []
         self._reached = False

@@ -82,8 +82,8 @@ async def realizations(request: Request) -> Response:
         return search
 
     then = service.database
-    if body.at is not None:
-        then = await service.writer.between_commits(lambda: body.database(service.database))
+    if (at := body.at) is not None:
+        then = await service.writer.between_commits(lambda: past_database(service.database, at))
 
     def hunt() -> Hunt:
         bounds = service.settings.bounds
@@ -114,10 +114,6 @@ class RealizationsBody:
     """Relations, and patterns of which all rows are to go."""
     at: int | None = None
     """An earlier version, in which the realizations are looked for."""
-
-    def database(self, database: Database) -> Database:
-        """The database as it is, or was in the version; nothing may be committed meanwhile."""
-        return database if self.at is None else past_database(database, self.at)
 
     @property
     def relations(self) -> set[str]:

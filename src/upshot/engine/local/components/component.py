@@ -58,7 +58,7 @@ class LocalComponent:
         )
         self._was_fresh = False
         self.was_loaded = False
-        """Whether its last visit computed everything."""
+        """True if its last visit computed everything."""
         self.rule_change: RuleChange | None = None
         """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()

@@ -57,7 +57,7 @@ class Together:
         self._numbered = {table.number: table for _, table in self._views}
         self._storage = storage
         self._lengths = np.array([table.number * TABLE_WORDS + T_NRED for _, table in self._views], np.int64)
-        """Where the number of touched rows of each view stands."""
+        """The addresses of the numbers of touched rows, one a view."""
         self._owners = np.repeat(np.arange(len(members)), [len(member.views) for member in members])
         self._reads = tuple(dict.fromkeys(name for member in members for name in member.read_or_written))
         self._sizes: list[int] = []
