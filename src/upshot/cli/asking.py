@@ -1,4 +1,4 @@
-"""The options of the commands that ask: why, why-not, why-changed, what-if, update, repairs."""
+"""The options of the query commands: why, why-not, why-changed, what-if, update, repairs."""
 
 from __future__ import annotations
 

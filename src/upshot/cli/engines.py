@@ -22,7 +22,7 @@ from upshot.spark.session import own_session, require_java, require_spark
 
 SETTINGS = {
     "spark.app.name": "upshot",
-    "spark.ui.enabled": "false",  # nobody is told its address
+    "spark.ui.enabled": "false",  # its address is not published
     "spark.ui.showConsoleProgress": "false",  # it would be drawn over our own
     "spark.log.level": "ERROR",
 }
@@ -30,7 +30,7 @@ SETTINGS = {
 _JAVA = 17
 
 _LAST_LINES = 5
-"""Of what Spark said before it failed to start, so many are shown."""
+"""The most lines shown of Spark's output before it failed to start."""
 
 
 def missing_for_spark() -> str:

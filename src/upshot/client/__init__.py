@@ -19,7 +19,7 @@ from upshot.client.outcomes import Outcome
 from upshot.client.realizations import Formula, Placeholder, Realization, Realizations
 from upshot.client.relations import Program
 
-# What ends a copy is raised to whoever reads it; it is printed only where logging is set up.
+# An error that ends a copy is raised to its reader; it is printed only where logging is set up.
 logging.getLogger("upshot.client").addHandler(logging.NullHandler())
 
 __all__ = [

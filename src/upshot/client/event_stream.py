@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LARGEST_EVENT = 256 * 1024 * 1024
-"""Bytes. A snapshot is one event: whoever follows larger views raises the bound."""
+"""Bytes. A snapshot is one event: raise the bound for larger views."""
 
 _LONGEST_NAME = 1024
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -52,7 +52,7 @@ class EventParser:
         self._after_return = False
         self._name, self._data, self._size, self._id = "", list[str](), 0, ""
         self.retry: float | None = None
-        """Seconds that the server asks to wait before connecting again, if it asked."""
+        """Seconds to wait before the next connection, if the server sets them."""
 
     def feed(self, piece: bytes) -> Iterator[ServerEvent]:
         """The events that `piece` completes."""

@@ -15,7 +15,7 @@ from upshot.core.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows at a version. `reason` says why it came again, if it did: `history-not-kept`, for one."""
+    """All rows at a version. `reason` is set if it was sent again, for instance `history-not-kept`."""
 
     version: int
     rows: frozenset[Row]
@@ -24,8 +24,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Exactly what came and what went since the step before. A `snapshot` is the first step: everything is inserted. A
-    `renewed` one is not a commit but the net difference to a new snapshot; `reason` says why there had to be one."""
+    """Exactly the rows inserted and deleted since the previous step. A `snapshot` is the first step: all rows are
+    inserted. A `renewed` one is not a commit but the net difference to a new snapshot; `reason` says why there had to
+    be one."""
 
     version: int
     inserted: frozenset[Row]
@@ -34,7 +35,7 @@ class Change:
     renewed: bool = False
     reason: str = ""
     omitted: int = 0
-    """Rows beyond the `limit` of whoever hears of it."""
+    """Rows beyond the `limit` of the subscriber."""
 
     def __bool__(self) -> bool:
         return bool(self.inserted or self.deleted)
@@ -80,7 +81,7 @@ def fields_of(event: ServerEvent) -> dict[str, Any]:
 
 
 def read_step(name: str, content: dict[str, Any], schema: Schema) -> Step | None:
-    """The step that an event tells, None if it is of a kind that later services may have."""
+    """The step in an event; None for unknown kinds, which later services may have."""
     if name == "end":
         return End(str(content.get("reason", "")))
     if name not in ("snapshot", "change", "progress"):

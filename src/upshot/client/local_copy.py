@@ -24,9 +24,9 @@ Callback = Callable[[Change], object]
 class Copy:
     """The rows of a view at a version that only moves forward while the service keeps its history.
 
-    Rows and version change together, after every step of the view: whoever reads `state()` sees one version.
-    `on_change` is called on the copy's own thread, in order; what it raises is kept in `errors` and stops nothing. A
-    saved copy is written after the callback has returned: after a crash the last step may be told again, never skipped.
+    Rows and version change together, after every step of the view: `state()` returns one version. `on_change` is called
+    on the copy's own thread, in order; what it raises is kept in `errors` and stops nothing. A saved copy is written
+    after the callback has returned: after a crash the last step may be told again, never skipped.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Copy:
                 try:
                     self._saved.close()
                 except Error as error:
-                    # All that was told is in it already.
+                    # It contains all reported changes already.
                     log.warning("the file of the copy of `%s` could not be closed: %s", self.view, error.message)
             with self._changed:
                 self._failure, self._ended = failure, True
@@ -189,7 +189,7 @@ class Copy:
         self._save(change, whole=isinstance(step, Snapshot))
 
     def _offer(self, change: Change, each: weakref.ref[ChangeFeed]) -> None:
-        """Waits while the feed is full, unless whoever read it has gone."""
+        """Waits while the feed is full, unless its reader is gone."""
         with self._changed:
             while not self._closing and (feed := each()) is not None and not feed.offer(change):
                 del feed

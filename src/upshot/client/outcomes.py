@@ -54,14 +54,14 @@ class ChangesByRelation(Mapping[str, RelationChange]):
 
 Relations = Mapping[str, Schema]
 Understood = Callable[[Callable[[Relations], Any]], Any]
-"""Calls a function with the relations as they are known, and once more with those asked for if that fails."""
+"""Calls a function with the known relations, and again with freshly fetched ones if that fails."""
 
 
 class Outcome:
     """The changes of a transaction that was committed or tried: `version` is the one it made (or was tried at).
 
-    Rows become values when they are looked at. What their columns are may have to be asked for then; that this fails
-    must not look as if the transaction had.
+    Rows are decoded when read. Their columns may have to be fetched then; a failure of that must not look like a
+    failure of the transaction.
     """
 
     def __init__(self, content: Mapping[str, Any], understood: Understood) -> None:
@@ -78,12 +78,12 @@ class Outcome:
 
     @cached_property
     def violations(self) -> Mapping[str, tuple[Row, ...]]:
-        """The witnesses that came, by constraint."""
+        """The inserted witnesses, by constraint."""
         return self._witnesses("violations")
 
     @cached_property
     def repaired(self) -> Mapping[str, tuple[Row, ...]]:
-        """The witnesses that went, by constraint."""
+        """The deleted witnesses, by constraint."""
         return self._witnesses("repaired")
 
     def _witnesses(self, part: str) -> Mapping[str, tuple[Row, ...]]:

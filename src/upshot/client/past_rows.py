@@ -22,8 +22,8 @@ class RowsAt:
 
 
 def rows_at(version: int, stream: ViewStream, rows_now: Callable[[], RowsAt]) -> RowsAt | None:
-    """The rows at `version`: those of now, with every change since then taken back. None if the service does not keep
-    the changes that far. `stream` begins at `version` and tells every commit."""
+    """The rows at `version`: the current rows, with every later change undone. None if the service does not keep the
+    changes that far. `stream` begins at `version` and reports every commit."""
     passed: list[Change] = []
     now: RowsAt | None = None
     try:
@@ -32,7 +32,7 @@ def rows_at(version: int, stream: ViewStream, rows_now: Callable[[], RowsAt]) ->
                 return None
             if isinstance(step, Change):
                 passed.append(step)
-            # Asked after the stream has begun, so that it reaches the version that is answered.
+            # Fetched after the stream has begun, so that the stream reaches its version.
             now = now or rows_now()
             if step.version >= now.version:
                 break

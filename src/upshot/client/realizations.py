@@ -1,4 +1,4 @@
-"""Realizations, as a service answers: base changes that bring about what was asked for, and all that they do."""
+"""Realizations from a service: base changes that satisfy a request, and their effects."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """The rows of one relation that would come and go; a `Placeholder` stands for a new value, a `Formula` for one that
-    follows from it."""
+    """The rows of one relation that would be inserted and deleted, with a `Placeholder` for a fresh value and a
+    `Formula` for a value that follows from it."""
 
     inserted: tuple[Row, ...]
     deleted: tuple[Row, ...]
@@ -57,11 +57,11 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class Realization:
-    """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
-    are on those: new values that meet them will do. `changes` and `violations` are what it would do
-    to all that the token may read, `side_effects` how many rows of views would change that were not asked for.
-    `by_trial` are relations that may come to something else with other new values than those `tried`.
-    `expect` is what was asked for, `firings` the rules that would fire. As text it is what it is in process."""
+    """`insert` and `delete` are rows by base relation, with a `Placeholder` for a fresh value; `conditions` restrict
+    those: values that satisfy them are valid. `changes` and `violations` are what it would do to all that the token may
+    read, `side_effects` the number of other rows of views that would change. `by_trial` are relations that may come to
+    something else with other new values than those `tried`. `expect` is what was asked for, `firings` the rules that
+    would fire. As text it is what it is in process."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
@@ -187,7 +187,7 @@ def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
 
 
 def not_any_more(realization: Realization, why: str) -> DataError:
-    """The error for a change that would not bring about what was asked for, with what is asked of its values."""
+    """The error for a change that would not satisfy the request, with the conditions on its values."""
     again = "ask `client.realize` again"
     if not realization.placeholders:
         return DataError(f"this is no realization any more: {why}", code="not-a-realization", help=again)
@@ -236,7 +236,7 @@ def patterns_apart(delete: Any) -> tuple[dict[str, list[str]], Any]:
 
 
 def _sent_bounds(bounds: Any) -> dict[str, Any]:
-    """Bounds as they are sent: of an `upshot.Bounds` what is not as it is unless told, which the service knows."""
+    """Bounds as they are sent: those of an `upshot.Bounds` that differ from the defaults, which the service knows."""
     if isinstance(bounds, Bounds):
         usual = Bounds()
         given = {each.name: getattr(bounds, each.name) for each in fields(Bounds)}
@@ -248,7 +248,7 @@ def _sent_bounds(bounds: Any) -> dict[str, Any]:
     if "constants" in sent:
         sent["constants"] = [json_value(each, "a value of `constants`") for each in sent["constants"]]
     if sent.get("seconds") == math.inf:
-        # The service has a bound of its own.
+        # The service has its own bound.
         del sent["seconds"]
     return sent
 

@@ -33,7 +33,7 @@ class Patience:
         self._bound = self._first
 
     def next(self, least: float = 0.0) -> float:
-        """Seconds to wait now; `least` is what the service asked for."""
+        """Seconds to wait now; `least` is the minimum that the service set."""
         wait = self._dice.uniform(self._bound / 2, self._bound)
         self._bound = min(self._bound * _GROWTH, LONGEST)
         return max(wait, min(least, LONGEST))

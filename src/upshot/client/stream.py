@@ -39,9 +39,8 @@ class StreamSource:
 class ViewStream:
     """Iterated by one thread; `close` may be called by any.
 
-    A connection that breaks, in the middle of an event or of a character, falls silent, or contradicts what came
-    before it is given up, and the next one continues after the last step that was whole. What the service refuses for
-    good is raised.
+    A connection that breaks, even inside an event or a character, falls silent, or contradicts earlier events is
+    closed, and the next one continues after the last complete step. A permanent refusal is raised.
     """
 
     def __init__(

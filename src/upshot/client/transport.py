@@ -22,7 +22,7 @@ _STEP = 1 << 16
 
 
 class Unreachable(EngineError):
-    """No answer came. `sent`: whether the service may have got the request and acted on it."""
+    """No answer arrived. `sent`: true if the service may have received the request and acted on it."""
 
     retryable = True
 
@@ -43,7 +43,7 @@ class Reply:
 
 
 class _WholeHead(http.client.HTTPResponse):
-    """Refuses a head that was cut off: the library takes the lines that came for all there are."""
+    """Rejects a truncated head: the library treats the received lines as complete."""
 
     def begin(self) -> None:
         whole = self.fp
@@ -144,8 +144,8 @@ class Transport:
     def exchange(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, *, fresh: bool = False
     ) -> Reply:
-        """The answer to one request. `fresh`: over a connection of its own, so that a failure to send it means that
-        the service has not got it."""
+        """The answer to one request. `fresh`: over a new connection, so that a failure to send means that the service
+        has not received it."""
         reply = self.start(method, target, headers, body, fresh=fresh)
         try:
             reply.receive()
@@ -166,7 +166,7 @@ class Transport:
         fresh: bool = True,
         timeout: float | None = None,
     ) -> OpenReply:
-        """The request is sent; whoever calls receives the answer, and closes it."""
+        """Send the request; the caller reads and closes the answer."""
         connection, sock = (None if fresh else self._used()) or self._connected(timeout or self.timeout)
         try:
             connection.request(method, self.address.path + target, body, dict(headers))

@@ -39,7 +39,7 @@ _RETRYABLE = (429, 502, 503, 504)
 
 
 def error_of(reply: Reply) -> Error:
-    """The error that an answer stands for; its `retryable` says whether the same request may succeed later."""
+    """The error in an answer; it is `retryable` if the same request may succeed later."""
     told = _told(reply.body)
     if told is None:
         return _foreign(reply)

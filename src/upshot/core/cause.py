@@ -1,4 +1,4 @@
-"""The cause of a change: of a row that came or went, or of a firing."""
+"""The cause of an inserted or deleted row, or of a firing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason for which a row came or went, or a rule fired: the base rows that the transaction `inserted` and
+    """The reason why a row was inserted or deleted, or a rule fired: the base rows that the transaction `inserted` and
     `deleted` for it, and the `literals` of the last rule that changed. Of a firing, `differentials` are these literals
     as they are written, after the sign of their change: `+low(I)`, `-blocked(I)`, `±N = count : { … }`."""
 

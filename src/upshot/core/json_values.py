@@ -87,7 +87,7 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
 
 
 def from_json(value: Any, type: Type) -> Any:
-    """The Python value of `type` that a JSON value stands for, or `JsonMisfit`."""
+    """The Python value of `type` of a JSON value, or `JsonMisfit`."""
     return json_reader(type)(value)
 
 

@@ -60,6 +60,6 @@ class LazyMethod:
 
 
 def lazy_base(home: str, name: str, *methods: str) -> type:
-    """A base class that stands for the class `name` of the module `home`, which is imported with the first use of one
-    of its public methods. Import the class itself for type checkers."""
+    """A base class in place of the class `name` of the module `home`, which is imported with the first use of one of
+    its public methods. Import the class itself for type checkers."""
     return type(name, (), {method: LazyMethod(home, name) for method in methods})

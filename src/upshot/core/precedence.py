@@ -12,7 +12,7 @@ def circle(after: Mapping[str, Collection[str]]) -> list[str]:
     for name, followers in after.items():
         for follower in followers:
             before[follower].append(name)
-    # What nothing waits for is taken away until none is left; whoever stays is on a circle or leads to one.
+    # Names that nothing waits for are removed until none is left; the rest is on a cycle or precedes one.
     left = {name: set(followers) for name, followers in after.items()}
     free = [name for name, followers in left.items() if not followers]
     while free:

@@ -49,7 +49,7 @@ class RowOrder:
 
 
 def row_order(schema: Schema, text: str | None = None) -> RowOrder:
-    """The order that a text such as `-y` or `y,-x` stands for; the other columns follow, ascending, left to right.
+    """The order given by a text such as `-y` or `y,-x`; the other columns follow, ascending, left to right.
 
     >>> from upshot.core.schema import Column
     >>> from upshot.core.types import NUMBER

@@ -86,7 +86,7 @@ class CodedSource(RowSource, Protocol):
         """The codes, if they are of this codec; otherwise None."""
 
     def has_codes_of(self, other: RowSource) -> bool | None:
-        """Test whether another source has the same rows; None if only their values can tell."""
+        """Test whether another source has the same rows; None if values must be compared."""
 
 
 class Rows:
@@ -125,7 +125,7 @@ class Rows:
         return self._source.codes_of(codec) if isinstance(self._source, CodedSource) else None
 
     def has_codes_of(self, other: Rows) -> bool | None:
-        """Test whether other rows are the same by their codes; None if only their values can tell."""
+        """Test whether other rows are the same by their codes; None if values must be compared."""
         return self._source.has_codes_of(other._source) if isinstance(self._source, CodedSource) else None
 
     def __iter__(self) -> Iterator[Row]:
@@ -199,7 +199,7 @@ class Rows:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame. Numbers and booleans of columns that can be NULL have pandas' nullable types, such as `Int64`:
-        a column of floats would round large numbers, and could not tell NULL from NaN."""
+        a column of floats would round large numbers, and could not distinguish NULL from NaN."""
         try:
             import pandas  # noqa: PLC0415 - an optional package
         except ImportError:
@@ -228,8 +228,8 @@ class Rows:
         return isinstance(self._source, FrameSource)
 
     def to_spark(self, session: Any = None) -> Any:
-        """A DataFrame of the Spark session, of the one that is running unless told. Rows that are on Spark already are
-        not collected."""
+        """A DataFrame of the Spark session, by default of the running one. Rows that are on Spark already are not
+        collected."""
         on_spark = self.is_on_spark
         if session is None and not on_spark:
             session = running_session()
@@ -332,7 +332,7 @@ def _order(row: Row) -> tuple[Any, ...]:
 
 
 def row_set(rows: Iterable[Row]) -> frozenset[Row]:
-    """The distinct rows. Python compares by identity first, so one NaN object stands for all.
+    """The distinct rows. Python compares by identity first, so one NaN object represents all.
 
     >>> len(row_set([(float("nan"),), (float("nan"),)]))
     1

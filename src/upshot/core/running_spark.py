@@ -7,8 +7,7 @@ from typing import Any
 
 
 def running_session() -> Any:
-    """The session that is running: this thread's own, else the one that the process started. Whoever started it ends
-    it."""
+    """The session that is running: this thread's own, else the one that the process started. It is not stopped here."""
     if sys.modules.get("pyspark") is None or sys.modules.get("pyspark.sql") is None:
         return None
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package

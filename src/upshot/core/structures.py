@@ -1,4 +1,4 @@
-"""Records and algebraic data types: their definitions, and the one text that stands for each of their values.
+"""Records and algebraic data types: their definitions, and the canonical text of each of their values.
 
 A value is text in the notation of programs: `[1, "a"]`, `nil`, `$Circle(2.5)`, `$Empty`. The text is canonical, so two
 values are equal where their texts are; engines, stores and tables hold nothing else.
@@ -171,7 +171,7 @@ _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8
 
 
 def scalar(text: str, kind: Kind) -> Any:
-    """The value that the text of a field stands for."""
+    """The value of the text of a field."""
     match kind:
         case Kind.NUMBER | Kind.UNSIGNED:
             return int(text)

@@ -1,7 +1,7 @@
-"""The one stream of a pipeline. Its offset is the map of every source's position; its rows only say which source moved
-from where to where. The rows of the sources are read by Spark's own readers, for exactly these ranges.
+"""The one stream of a pipeline. Its offset is the map of every source's position; its rows only contain the old and new
+position of each source that moved. The rows of the sources are read by Spark's own readers, for exactly these ranges.
 
-Spark runs the stream reader in a process of its own, which has no session. So the pipeline's process looks at the
+Spark runs the stream reader in a separate process, which has no session. So the pipeline's process looks at the
 sources, writes the positions it found to a file, and the reader offers what the file says:
 
     offer(file, positions)                             # in the pipeline's process, before each trigger
@@ -51,7 +51,7 @@ def offer(file: Path, positions: Positions) -> None:
 
 
 def movements(rows: Iterable[Any]) -> list[Movement]:
-    """The movements that the collected rows of a batch stand for, by name of source."""
+    """The movements in the collected rows of a batch, by name of source."""
     found = [
         Movement(row["source"], read_position(row["start"]) if row["start"] else None, read_position(row["end"]))
         for row in rows

@@ -21,7 +21,7 @@ def locked(state: Path) -> Iterator[None]:
     """Holds the state for this process. The lock goes with the process, however it ends."""
     try:
         state.mkdir(parents=True, exist_ok=True)
-        # Opened for appending: whoever finds it locked must not have emptied it.
+        # Opened for appending: a process that finds it locked must not have emptied it.
         opened = open(state / "lock", "a+", encoding="utf-8")  # noqa: SIM115 - closed by the block below
     except OSError as error:
         raise unusable_state(state, error) from None

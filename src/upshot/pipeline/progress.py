@@ -66,7 +66,7 @@ class Display:
         if self._moving:
             from rich.console import Console  # noqa: PLC0415 - only where something is drawn
 
-            # A handle of its own: while Spark starts, what is written to the usual one goes elsewhere.
+            # A separate handle: while Spark starts, standard error is redirected.
             self._stream = os.fdopen(os.dup(self._stream.fileno()), "w", encoding="utf-8")
             self._status = Console(file=self._stream, highlight=False).status("starting Spark")
             self._status.start()

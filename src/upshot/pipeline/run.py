@@ -48,8 +48,8 @@ from upshot.spark.lake_path import AnyPath, LakePath, located
 from upshot.spark.session import is_connect
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before a stream that Spark ended is started again, and before a source that did not answer is asked again,
-the first time and the next ones. A batch that succeeds, or an answer, starts the count anew."""
+"""Seconds before a stream that Spark ended is started again, and before a source that did not answer is tried again:
+the first time, then the next. A successful batch or an answer resets the count."""
 
 
 @dataclass(slots=True)
@@ -119,14 +119,15 @@ class Pipeline:
         with ExitStack() as opened:
             folder = self._own_folder(opened)
             session = opened.enter_context(self._session(folder / "spark.log"))
-            # After the session: Spark puts up a handler of its own when it starts.
+            # After the session: Spark installs its own handler when it starts.
             opened.enter_context(stopped_by_signals(self._stopping))
             work = _BatchWork(self.config.on(session), session, compiled, functions, watchers, folder, opened)
             return work.loop(once, self._stopping)
 
     def _own_folder(self, opened: ExitStack) -> Path:
         """A folder of this machine for what the run itself writes: the state, or, if that is on a lake, a temporary
-        one. A state on a lake is not locked: who opens it takes it over, and whoever had it cannot commit any more."""
+        one. A state on a lake is not locked: the process that opens it takes it over, and the previous one cannot
+        commit any more."""
         if isinstance(self.config.state, LakePath):
             return Path(opened.enter_context(TemporaryDirectory(prefix="upshot-run-")))
         opened.enter_context(locked(self.config.state))
@@ -166,7 +167,7 @@ class _BatchWork:
         schemas = dict(compiled.visible)
         self._session, self._folder = session, folder
         self._streams = 0
-        # On a lake the store alone tells how far the pipeline is; on a disk Spark's checkpoint tells, too.
+        # On a lake the store alone has the position of the pipeline; on a disk Spark's checkpoint has it, too.
         self._on_lake = isinstance(config.state, LakePath)
         if not self._on_lake:
             self._sources = self._opened_sources(schemas)
@@ -223,8 +224,8 @@ class _BatchWork:
     # ---- batches -----------------------------------------------------------------------------------
 
     def loop(self, once: bool, stopping: threading.Event) -> Summary:
-        """Streams until there is nothing left to do. A stream that Spark ends for reasons of its own, such as a process
-        that did not answer in time, is started again where it was."""
+        """Streams until there is nothing left to do. A stream that Spark ends, for instance after a process did not
+        answer in time, is restarted at its position."""
         lost, count = 0, 0
         while True:
             try:
@@ -361,8 +362,8 @@ def run_pipeline(
 
 @contextmanager
 def stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
-    """Within the block, SIGINT and SIGTERM ask for an end after the batch under way; a second one ends it at once.
-    Only the main thread gets signals, so elsewhere the block changes nothing."""
+    """Within the block, SIGINT and SIGTERM stop the run after the current batch; a second one stops it at once. Only
+    the main thread gets signals, so elsewhere the block changes nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,8 +1,8 @@
 """The pipeline's own Spark session, with what its sources and sinks need.
 
 Delta Lake and PostgreSQL's driver are Spark packages from Maven. They can only be added when Spark's Java process
-starts, and if one cannot be fetched the process does not start at all; so they are asked for only when needed, and a
-start that fails is repeated without them.
+starts, and if one cannot be fetched the process does not start at all; so they are requested only when needed, and a
+failed start is repeated without them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _settled(session: Any, config: PipelineConfig, beside: Mapping[str, str] | N
     partitions = str(max(2, session.sparkContext.defaultParallelism))
     wanted = {**_SETTINGS, "spark.sql.shuffle.partitions": partitions, **(beside or {}), **config.spark}
     for name, value in wanted.items():
-        # Spark calls only settings of its own modifiable; others are anybody's.
+        # Spark reports only its own settings as modifiable; others can always be set.
         if not name.startswith("spark.") or session.conf.isModifiable(name):
             session.conf.set(name, value)
     return session

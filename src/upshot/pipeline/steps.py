@@ -31,7 +31,7 @@ class Step(StrEnum):
     PUBLISH = "publish"
     """The sinks take the new version."""
     FINISH = "finish"
-    """Staged copies that nobody can ask for again are removed; then Spark marks the batch as done."""
+    """Staged copies that no replay needs are removed; then Spark marks the batch as done."""
 
 
 class Point(StrEnum):
@@ -54,7 +54,7 @@ _passed: Counter[str] = Counter()
 
 
 def reached(place: Step | Point) -> None:
-    """Ends this process without a word if a test asked for it: `UPSHOT_FAULT_AT=record:2` at the second record."""
+    """Kills this process if a test requests it: `UPSHOT_FAULT_AT=record:2` at the second record."""
     if os.environ.get("UPSHOT_TESTING") != "1":
         return
     wanted, _, number = os.environ.get("UPSHOT_FAULT_AT", "").partition(":")
@@ -70,7 +70,7 @@ def die() -> None:
 
 
 class Stopwatch:
-    """The seconds each step took; `told` hears of each one as it begins."""
+    """The seconds of each step; `told` is called with each one as it begins."""
 
     def __init__(self, told: Callable[[Step], None]) -> None:
         self.seconds: dict[str, float] = {}

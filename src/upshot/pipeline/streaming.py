@@ -20,8 +20,8 @@ _LOOK = 0.2
 """Seconds between two looks at whether the query is still alive while a batch is awaited."""
 
 _PATIENCE = 10.0
-"""Seconds that Spark gets to mark a finished batch as done before it is told to stop; one that it does not mark is
-handed over once more and found in the store."""
+"""Seconds that Spark has to mark a finished batch as done before it is stopped; an unmarked batch is delivered again
+and found in the store."""
 
 
 class StreamEnded(EngineError):
@@ -61,10 +61,10 @@ class Stream:
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, seconds: float) -> None:
-        """Starts the query, unless it runs; it looks at what is offered every so many seconds."""
+        """Starts the query, unless it runs; it polls the offered positions every `interval` seconds."""
         if self._query is not None:
             return
-        # A batch that fails is reported by whoever waits for it; the bridge to Java would print it once more.
+        # A failed batch is reported by the waiting caller; the bridge to Java would print it once more.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         self._stopping, self._done, self._failure = False, -1, None
         register_positions(self._session)
@@ -120,7 +120,7 @@ class Stream:
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()
-                # Spark only has to know that the batch is not done; whoever waits for it gets the error itself.
+                # Spark only needs to know that the batch failed; the waiting caller gets the error itself.
                 raise RuntimeError(f"batch {batch} failed: {type(error).__name__}") from error
             with self._changed:
                 self._done = batch
@@ -134,7 +134,7 @@ class Stream:
 
 
 def _moved(frame: Any) -> list[Movement]:
-    """The movements of the batch: a job of its own, which may lose its worker like any other."""
+    """The movements of the batch: a separate job, which may lose its worker like any other."""
     try:
         return movements(frame.collect())
     except Exception as error:

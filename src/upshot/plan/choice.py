@@ -45,7 +45,7 @@ def choose(
     choices: Mapping[str, Choice],
     problems: list[Diagnostic],
 ) -> Choice:
-    """The choice for a view that is kept as stored rows; what it asks for and cannot get is added to `problems`."""
+    """The choice for a view that is kept as stored rows. A request that cannot be met is added to `problems`."""
     own = [clause for clause in clauses if clause.head.relation == view]
     options = checked.options.get(view, ViewOptions())
     folds = any(aggregate_of(clause) is not None for clause in own)
@@ -73,7 +73,7 @@ def automatic(view: str, shape: ViewShape) -> Choice:
 
 
 def by_policy(policy: str) -> Strategy | None:
-    """The strategy that a policy asks for, if it asks for one."""
+    """The strategy that a policy requires, if it requires one."""
     return next((each for each in strategies() if each.policy == policy), None)
 
 
@@ -106,7 +106,7 @@ def _conflict(one: ViewOptions, other: ViewOptions) -> tuple[str, str] | None:
 
 
 def _forbids(policy: str, admitted: frozenset[str] | None) -> bool:
-    """Test whether none of the strategies can do what the policy asks for."""
+    """Test whether none of the strategies satisfies the policy."""
     if admitted is None or _START in admitted:
         return False
     return all(strategy_named(name).obstacle(ViewShape(policy=policy)) is not None for name in admitted)

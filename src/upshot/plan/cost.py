@@ -35,7 +35,7 @@ class Experience:
     per_row: float | None = None
 
     def followed(self, situation: Situation, steps: int) -> None:
-        """Learn from a change that was followed; what cannot be told apart is shared out evenly."""
+        """Learn from a propagated change. Costs that cannot be attributed are divided evenly."""
         per_row = steps / max(situation.changed, 1)
         if situation.inserted:
             self.per_inserted = _blend(self.per_inserted, per_row)

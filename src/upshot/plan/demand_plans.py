@@ -143,7 +143,7 @@ def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
 
 
 def _sparing(program: DemandProgram, plan: RulePlan) -> RulePlan:
-    """A binding is not asked for if the answer is there, or if a query with fewer bindings was asked that covers it."""
+    """A binding is not queried if its answer is known, or if a query with fewer bindings covers it."""
     meaning = program.relations[plan.head]
     if meaning.held is not RowOrigin.ASKED:
         return plan

@@ -1,7 +1,7 @@
 """Goal-directed evaluation: which views a program that is only run need not store.
 
 A view that no output depends on is never computed. A recursive view that is used only with constants is computed by
-magic sets, for the rows that its users ask for; `.pragma "magic-transform"` asks for that whatever the use.
+magic sets, for the bindings that its users have; `.pragma "magic-transform"` requires that for every use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PRAGMA = re.compile(r'\.pragma "?magic-transform"? "?([^"]*)"?')
 
 
 def magic_pragma(items: Iterable[Item]) -> frozenset[str]:
-    """The relations that `.pragma "magic-transform"` names; `*` stands for all.
+    """The relations that `.pragma "magic-transform"` names; `*` means all.
 
     >>> sorted(magic_pragma([Ignored('.pragma "magic-transform" "sg, path"')]))
     ['path', 'sg']
@@ -33,8 +33,8 @@ def magic_pragma(items: Iterable[Item]) -> frozenset[str]:
 def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict[str, str]:
     """The views that need not be stored when only the outputs of the program count, each with the reason.
 
-    What constraints and active rules depend on is stored: they look at every change. A view with choices of its own
-    keeps them. Without outputs nothing is left out.
+    Views that constraints and active rules depend on are stored, because they read every change. Options of a view win.
+    Without outputs all views are stored.
     """
     uses = _GoalUses(checked)
     goals = {item.relation for item in checked.directives if item.kind != "input"}

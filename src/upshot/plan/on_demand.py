@@ -19,7 +19,7 @@ from upshot.strategies.strategy import Strategy, Verdict, ViewShape, asked_strat
 class OnDemand:
     """`strategies` names the views of the normal form whose changes are computed on demand; of those, `kept` have a
     stored copy that the changes are applied to. The rows of those in `started` are computed by the `start` rules of
-    the strategy that was asked for; those in `nervous` may report more than net changes. `reasons` is for `explain`."""
+    the requested strategy; those in `nervous` may report more than net changes. `reasons` is for `explain`."""
 
     strategies: Mapping[str, str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
@@ -33,8 +33,8 @@ class OnDemand:
 
 
 def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: list[Diagnostic]) -> OnDemand:
-    """Views that ask for it, or ask not to be stored; all that rest on one that is not stored; and the auxiliary views
-    that only such views use. What cannot be done is added to `problems`."""
+    """Views that request it, or request not to be stored; views that depend on an unstored view; and the auxiliary
+    views that only such views use. Requests that cannot be met are added to `problems`."""
     made = _Marking(checked, normal, problems)
     for layer in normal.strata:
         made.mark_asked(layer)
@@ -50,7 +50,8 @@ def views_on_demand(checked: CheckedProgram, normal: CheckedProgram, problems: l
 
 
 def runners_up(checked: CheckedProgram, view: str, *, recursive: bool) -> tuple[tuple[str, str], ...]:
-    """The other strategies for a view that is not to be stored and leaves open how, and why not; nothing for others."""
+    """The rejected strategies, with reasons, for an unstored view that does not name a strategy; nothing for other
+    views."""
     options = checked.options.get(view)
     if options is None or options.strategy != "auto" or options.materialized is not False:
         return ()
@@ -58,7 +59,7 @@ def runners_up(checked: CheckedProgram, view: str, *, recursive: bool) -> tuple[
 
 
 def _unstored(recursive: bool = False) -> list[tuple[Strategy, Verdict]]:
-    """The strategies for a view that is not to be stored, the best first."""
+    """The strategies for an unstored view, the best first."""
     return ranked(ViewShape(recursive, stored=False))
 
 
@@ -133,8 +134,8 @@ class _Marking:
             self._mark(layer, self.strategies[reader], f"only `{reader}` uses it, which is computed on demand")
 
     def is_kept(self, view: str) -> bool:
-        """Test whether a stored copy is kept: if told so, or if the view did not ask for such a strategy itself,
-        whichever view of its component was the first to ask."""
+        """Test whether a stored copy is kept: if the view requests it, or if only another view of its component
+        requested the strategy."""
         options = self._checked.options.get(view)
         if view not in self._checked.schemas or options is None:
             return view in self._checked.schemas
@@ -155,8 +156,8 @@ REASON = "nervous: it may also report rows that were there before, or still are"
 
 
 def nervous_views(checked: CheckedProgram, problems: list[Diagnostic]) -> frozenset[str]:
-    """The views that ask for it. Only conditions can be nervous, by a strategy that can be: all that reads a view, or
-    keeps a copy of it, relies on its net changes. What cannot be done is added to `problems`."""
+    """The views that request it. Only conditions can be nervous, with a strategy that supports it: readers of a view,
+    and copies of it, need its net changes. Requests that cannot be met are added to `problems`."""
     asked = [view for view, options in checked.options.items() if options.semantics == "nervous"]
     for view in asked:
         told = next(_obstacles(checked, view), None) if view in checked.schemas else None

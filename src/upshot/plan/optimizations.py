@@ -11,9 +11,9 @@ from upshot.core.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Optimizations:
-    """`sip`: the literals of a rule are joined from what is bound outward. `event_paths`: only the events that somebody
-    listens to, or that can change something, are followed. `partial_evaluation`: constants are pushed down into copies
-    of rules. `screening`: changes that no literal can match wake nobody. `memo`: what is known is not asked for
+    """`sip`: the literals of a rule are joined from what is bound outward. `event_paths`: only events that have a
+    listener, or that can change a result, are propagated. `partial_evaluation`: constants are pushed down into copies
+    of rules. `screening`: changes that no literal can match start no rule. `memo`: known answers are not queried
     again."""
 
     sip: bool = True

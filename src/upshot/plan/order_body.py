@@ -47,7 +47,7 @@ MOST_STARTS = 4
 
 
 CLOSE = 4
-"""Numbers of rows whose estimates differ by less are not told apart."""
+"""Estimates that differ by less count as equal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from upshot.syntax.ast import Atom, Call, Term, Variable
 from upshot.values.functors import is_functor
 
 _MOST_CHOICES = 64
-"""So many ways to choose a column per view are looked at; rules with more are not written by people."""
+"""At most this many choices of a column per view are tried; hand-written rules have fewer."""
 
 Columns = tuple[int, ...]
 

@@ -96,7 +96,7 @@ class ProgramPlan:
 
 def compile_program(checked: CheckedProgram, *, stored: bool = False) -> ProgramPlan:
     """The plan of a checked program; a strategy that cannot maintain its view is a program error. Earlier versions
-    stored programs whose views ask for conflicting strategies: where `stored` those are planned as they were.
+    stored programs whose views request conflicting strategies: with `stored` these are planned as before.
 
     >>> from upshot.syntax import parse
     >>> from upshot.check import check
@@ -147,12 +147,12 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
 
 
 def strategy_conflicts(checked: CheckedProgram, normal: CheckedProgram) -> list[Diagnostic]:
-    """One finding for each component of the normal form whose views ask for strategies that exclude each other."""
+    """One finding for each component of the normal form whose views request conflicting strategies."""
     return [problem for views in normal.strata for problem in conflicts(checked, views)]
 
 
 def _named(view: str, on_demand: OnDemand) -> str:
-    """The strategy as it was asked for."""
+    """The requested strategy."""
     return on_demand.started.get(view) or on_demand.strategies[view]
 
 

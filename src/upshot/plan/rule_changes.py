@@ -37,7 +37,7 @@ class RuleChange:
 
     def plans(self, stage: str, statistics: Statistics) -> list[RulePlan]:
         """The rule plans of a stage (`delete`, `rederive`, `check`, `prove`, `insert` or `count`), those of changed
-        rules included. A proof rests on rules that stay; what added ones derive is inserted."""
+        rules included. A proof uses remaining rules only; rows that added rules derive are inserted."""
         match stage:
             case "delete":
                 return stage_plans(self.before, stage, statistics) + self._whole(Action.DELETE, statistics)

@@ -34,8 +34,8 @@ def load_plan(
     resolve: Resolve | None = None,
     by_constants: bool = False,
 ) -> RulePlan:
-    """The whole body, in the new state unless told otherwise, from the relation that makes it cheapest; `by_constants`:
-    rows with a given value are looked up by an index rather than found by a scan."""
+    """The whole body, by default in the new state, starting with the cheapest relation; `by_constants`: rows with a
+    given value are looked up by an index rather than found by a scan."""
     resolve = resolve or _in_new_state
     start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
     if by_constants and start is not None and _has_constant(clause.body[start]):

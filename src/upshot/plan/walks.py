@@ -79,7 +79,7 @@ def _step(view: str, head: Atom, own: Atom, other: Atom) -> tuple[int, Edges] | 
         names = [_name(term) for term in (kept, moved, middle)]
         if None in names or len(set(names)) < 3 or _name(own.args[pivot]) != names[0]:
             continue
-        # The rows of rules without recursion stand for the view only where the view is composed with itself.
+        # The rows of non-recursive rules replace the view only where the view is composed with itself.
         for source in (0, 1) if other.relation != view else (pivot,):
             if [_name(other.args[source]), _name(other.args[1 - source])] == [names[2], names[1]]:
                 return pivot, Edges(other.relation, source, 1 - source)

@@ -1,4 +1,4 @@
-"""A rule plan that asks less: it never fails, and finds at least the heads that the plan finds."""
+"""A weaker rule plan: it never fails, and derives at least the heads of the original."""
 
 from __future__ import annotations
 

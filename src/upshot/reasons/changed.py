@@ -1,8 +1,8 @@
 """Explain why a row was inserted or deleted: the derivation gained or lost, down to the base changes.
 
-Of a row that came, the smallest derivation in the state after; of one that went, in the state before. Parts that the
-change did not touch are only named. A negated literal turns the question round: it became true because a row went, and
-false because one came; so does an aggregate, for the solutions that it lost or gained.
+For an inserted row, the smallest derivation in the new state; for a deleted row, in the old state. Parts that the
+change did not touch are only named. A negated literal reverses the sign: it became true because a row was deleted, and
+false because one was inserted; so does an aggregate, for the solutions that it lost or gained.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Changed:
         return CAME if after and not before else WENT if before and not after else ""
 
     def derivation(self, key: Key, change: str) -> Derivation:
-        """The derivation of a row that came or went, as far as it changed too."""
+        """The changed part of the derivation of an inserted or deleted row."""
         if (key, change) in self._told:
             return self._told[key, change]
         here, there = self._states(change)
@@ -78,7 +78,7 @@ class Changed:
         return (self.after, self.before) if change == CAME else (self.before, self.after)
 
     def _step(self, instance: RuleInstance, change: str, changed: set[Key]) -> Derivation:
-        """One step of a derivation; those of the rows it rests on that changed are told already."""
+        """One step of a derivation; those of its changed premises are there already."""
         here, there = self._states(change)
         parts: list[Derivation] = []
         facts = [
@@ -115,7 +115,7 @@ class Changed:
         return plain
 
     def _negated(self, plain: Derivation, instance: RuleInstance, atom: Atom, change: str) -> Derivation:
-        """No row matches in this state; the rows that do in the other one went, or came."""
+        """No row matches in this state; those that match in the other state were deleted, or inserted."""
         _, there = self._states(change)
         values = instance.rule.values(instance.binding)
         rows = matching(there.search.world, atom, values, instance.rule.types, self.program.schemas)
@@ -255,7 +255,7 @@ def matching(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowChange:
-    """A row that `came` or `went` with a version, and the `derivation` that it gained or lost."""
+    """A row that a version inserted (`came`) or deleted (`went`), and the `derivation` that it gained or lost."""
 
     change: str
     moment: Moment
@@ -276,7 +276,7 @@ class RowChange:
         return RowChange(self.change, replace(self.moment, meta={}), without_meta(self.derivation))
 
     def text(self, *, depth: int | None = None) -> str:
-        """The change and the derivation as indented text; `+` and `-` stand before what came and went."""
+        """The change and the derivation as indented text; `+` and `-` mark insertions and deletions."""
         return f"{self._heading}\n{self.derivation.text(depth=depth)}"
 
     def json(self) -> str:

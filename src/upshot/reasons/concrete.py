@@ -1,4 +1,4 @@
-"""Rules made concrete: every premise a whole row, every question about them a query from the rows asked about."""
+"""Rules for explanations: every premise is a whole row, and a query finds the instances that derive given rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ConcreteRule:
 
     @property
     def is_leaf(self) -> bool:
-        """Test whether it rests on no view."""
+        """Test whether it uses no view."""
         return not self.derived
 
     @cached_property
@@ -88,7 +88,7 @@ def concrete_rule(number: int, clause: Clause, schemas: Mapping[str, Schema], vi
 
 
 def row_rule(number: int, relation: str, schemas: Mapping[str, Schema]) -> ConcreteRule:
-    """The rule that derives the rows of a relation from themselves: its instances tell which rows are there."""
+    """The rule that derives the rows of a relation from themselves: its instances are the present rows."""
     schema = schemas[relation]
     atom = Atom(relation, tuple(Variable(f"X{place}") for place in range(schema.arity)))
     types = {f"X{place}": type for place, type in enumerate(schema.types)}
@@ -138,8 +138,8 @@ def _picks(args: Iterable[Term], places: Mapping[str, int]) -> Picks:
 
 @dataclass(frozen=True, slots=True)
 class InstanceQuery:
-    """A query from rows that are asked about, each with its number, to bindings: `clause` derives for a number and the
-    columns of `asked` the number and the binding."""
+    """A query from numbered rows to bindings: `clause` derives, from a number and the columns of `asked`, the number
+    and the binding."""
 
     schema: Schema
     clause: Clause
@@ -165,8 +165,8 @@ class InstanceQuery:
 def instances_question(
     rule: ConcreteRule, nulls: tuple[bool, ...], schemas: Mapping[str, Schema], tag: str
 ) -> InstanceQuery | None:
-    """The instances of the rule that derive rows that are NULL in these places; what is asked are the other values.
-    None if no instance can. A join never finds NULL, so that each pattern of NULLs is a question of its own."""
+    """The instances of the rule that derive rows with NULL in these places; the query gives the other values. None if
+    no instance can. A join never matches NULL, so each pattern of NULLs needs its own query."""
     head = rule.clause.head
     making = _RuleQueries({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
     args: list[Term] = [making.fresh("N", NUMBER)]
@@ -205,7 +205,7 @@ def _question(
 
 
 def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
-    """The rows to ask about with `instances_question`, numbered."""
+    """The rows for `instances_question`, numbered."""
     return [
         (number, *(value for value, null in zip(row, nulls, strict=True) if not null))
         for number, row in enumerate(rows)
@@ -217,7 +217,7 @@ def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class AggregateGroup:
-    """The rows that an aggregate folds: `question` asks for the solutions of its body, given the values of `shared`
+    """The rows that an aggregate folds: `question` finds the solutions of its body, given the values of `shared`
     variables; `atoms` are its positive literals, made of a solution. `clause` has the body as written, `body` with
     whole rows, and `names` are the variables of a solution."""
 

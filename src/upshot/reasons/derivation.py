@@ -1,4 +1,4 @@
-"""Derivations as trees: a row, the rule that gives it, and what that rule rests on, down to base facts."""
+"""Derivations as trees: a row, the rule that derives it, and the premises of that rule, down to base facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The transaction that a base row came or went with."""
+    """The transaction that inserted or deleted a base row."""
 
     version: int
     time: dt.datetime | None = None
@@ -119,7 +119,7 @@ class Derivation:
                 return ""
 
     def text(self, *, depth: int | None = None) -> str:
-        """The tree as indented text, to a depth if told; a part that was shown before is only named again."""
+        """The tree as indented text, to a depth if given; a part that was shown before is only named."""
         return text_tree(self, _line, lambda node: node.premises, depth)
 
     def json(self) -> str:
@@ -159,7 +159,7 @@ class Derivation:
         return found
 
     def svg(self, heading: str = "") -> str:
-        """The tree as an SVG document, under a heading if told."""
+        """The tree as an SVG document, under a heading if given."""
         return pictures([self], heading)
 
 
@@ -182,7 +182,7 @@ def card(node: Derivation) -> Card:
 
 
 def with_moments(tree: Derivation, moments: Mapping[tuple[str, Row], Moment]) -> Derivation:
-    """The tree with the transactions that its base facts came with."""
+    """The tree with the transactions that inserted its base facts."""
 
     def dated(node: Derivation) -> Derivation:
         if node.kind == BASE and node.relation is not None and node.row is not None:

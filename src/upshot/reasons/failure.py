@@ -24,9 +24,9 @@ _MARKS = {HOLDS: "✓", MISSING: "✗", BLOCKED: "✗", FALSE: "✗", OPEN: "?"}
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
     """One node and all below it. `kind` is `row` (a row that is not there, over the attempts to derive it), `attempt`
-    (a rule and values for some of its variables: `count` other choices of values come equally near), or how a literal
+    (a rule and values for some of its variables: `count` other choices of values fail equally late), or how a literal
     of the rule stands: it `holds`, its row is `missing`, a row is `in the way` of a negated one, a condition is
-    `false`, or it is `open` since it hangs on a variable that has no value. The last part of a row may be of kind
+    `false`, or it is `open` since it depends on a variable that has no value. The last part of a row may be of kind
     `fixes`: each `fix` in it is a set of base changes that would bring the row about, with its `details`.
 
     `failing` is the number of literals that do not hold, of the nearest attempt for a row."""
@@ -43,7 +43,7 @@ class Failure:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the JSON form."""
     inserted: Moment | None = None
-    """The transaction that a base fact which is in the way came with, where that is known."""
+    """The transaction that inserted a base fact which is in the way, where that is known."""
 
     def __str__(self) -> str:
         return self.text()
@@ -56,7 +56,7 @@ class Failure:
         return self.svg()
 
     def text(self, *, depth: int | None = None) -> str:
-        """The tree as indented text, to a depth if told."""
+        """The tree as indented text, to a depth if given."""
         root: Failure | Derivation = self
         return text_tree(root, _line, _below, depth)
 
@@ -91,7 +91,7 @@ class Failure:
 
 
 def base_facts(failure: Failure) -> Iterator[tuple[str, Row]]:
-    """The base facts that the answer names: those that derivations rest on, and rows in the way, of views too."""
+    """The base facts that the answer names: premises of derivations, and rows in the way, also of views."""
     for part in failure.parts:
         if isinstance(part, Failure):
             yield from base_facts(part)
@@ -102,7 +102,7 @@ def base_facts(failure: Failure) -> Iterator[tuple[str, Row]]:
 
 
 def dated(failure: Failure, moments: Mapping[tuple[str, Row], Moment]) -> Failure:
-    """The answer with the transactions that base facts came with."""
+    """The answer with the transactions that inserted its base facts."""
     parts = tuple(
         dated(part, moments) if isinstance(part, Failure) else with_moments(part, moments) for part in failure.parts
     )

@@ -1,8 +1,8 @@
-"""The nearest a rule comes to deriving a row: which of its literals can hold together, and for which values.
+"""The nearest misses of a rule for a row: the largest sets of its literals that hold together, and their values.
 
-Literals are left out, as few as possible, and the others are asked for; what is left out does not hold then, for with
-it fewer would have had to be left out. A literal that hangs on a variable which no literal that is asked for binds is
-left out with those that would.
+Literals are left out, as few as possible, and the others are queried. A literal that is left out does not hold:
+otherwise fewer would have been left out. A literal that depends on a variable that no queried literal binds is left out
+with those that would bind it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A rule whose head is the row asked about: `literals` are those of the body and the equations of the head, with
-    the row's values; `values` is what its variables are known to be."""
+    """A rule whose head is the given row: `literals` are those of the body and the equations of the head, with the
+    row's values; `values` is what its variables are known to be."""
 
     clause: Clause
     literals: tuple[Literal, ...]
@@ -40,7 +40,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class LiteralChoice:
-    """Literals that are asked for together, by their places; those left out were `dropped`, or are `open` without."""
+    """Literals that are queried together, by position; the others were `dropped`, or are `open` without them."""
 
     kept: tuple[int, ...]
     dropped: frozenset[int]
@@ -80,7 +80,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def choices(ground: Ground) -> Iterator[list[LiteralChoice]]:
-    """The queries to ask: all choices that leave out equally few literals, those that leave out the fewest first."""
+    """The queries: all choices that leave out equally few literals, the fewest first."""
     count = len(ground.literals)
     most = count if count <= SMALL_BODY else FEW
     found: dict[tuple[int, ...], LiteralChoice] = {}

@@ -1,8 +1,8 @@
-"""Derivations found from the row down: rule instances are asked for level by level, until the row rests on base facts.
+"""Derivations found top-down: rule instances are queried level by level, until the row is derived from base facts.
 
 A derivation is the smaller the lower it is; of a smallest one every part is a smallest one again, and among those it
-has the fewest nodes. What of the views is looked at are rows that lie no deeper below the row than its derivation is
-high: all rows of one level are asked about in one query a rule, from the rows outward.
+has the fewest nodes. Only rows within the height of the derivation below the row are read: all rows of one level are
+queried in one query a rule, from the rows outward.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MOST_INSTANCES = 250_000
 
 
 PORTION = 512
-"""Rows that are asked about at once, where asking again costs little."""
+"""Rows per query, where a further query costs little."""
 
 
 class QueryState(Protocol):
-    """A state of a database that can be asked. `tag` tells the questions to two states apart; where it `is_local`,
-    what a question derives on the way costs only as much as it needs of it."""
+    """A state of a database that answers queries. `tag` distinguishes the queries of two states; where it `is_local`, a
+    query costs only what it derives."""
 
     tag: str
     is_local: bool
@@ -50,7 +50,7 @@ class QueryState(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RuleInstance:
-    """A rule with values for its variables, and the rows of views that it rests on."""
+    """A rule with values for its variables, and its premises in views."""
 
     head: Key
     rule: ConcreteRule
@@ -89,21 +89,21 @@ class DerivationSearch:
     _questions: dict[tuple[int, tuple[bool, ...]], InstanceQuery | None] = field(default_factory=dict)
 
     def best(self, root: Key) -> dict[Key, Best] | None:
-        """The smallest derivations of a row and of all it rests on there; None if it has none."""
+        """The smallest derivations of a row and of its premises; None if it has none."""
         frontier, known, depth = [root], {root}, 0
         while True:
             depth += 1
             if self.world.is_local:
                 self.expand(frontier, leaves=True)
             else:
-                # Asking twice costs more than rows that will not be needed.
+                # A second query costs more than rows that will not be needed.
                 self.expand_all(frontier)
             if root in self._solved:
                 found = self.ranked(root)
                 # Whatever is not higher than the levels looked at has been seen.
                 if found[root].height <= depth:
                     return found
-            # A row that rests on base facts alone has no lower derivation.
+            # A row derived from base facts alone has no lower derivation.
             open_ = [key for key in frontier if not any(not each.premises for each in self.instances.get(key, ()))]
             self.expand(open_, leaves=False)
             frontier = []
@@ -125,7 +125,7 @@ class DerivationSearch:
         self._take_all([*self._to_ask(keys, True), *self._to_ask(keys, False)])
 
     def _to_ask(self, keys: Iterable[Key], leaves: bool) -> list[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]:
-        """The rules of one kind that were not asked for these rows yet."""
+        """The rules of one kind that were not queried for these rows yet."""
         waiting = [key for key in keys if (key, leaves) not in self._asked]
         self._asked.update((key, leaves) for key in waiting)
         shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
@@ -245,7 +245,7 @@ def one_nan(row: Row) -> Row:
 
 
 def used(best: Mapping[Key, Best], root: Key) -> Iterator[Key]:
-    """The rows that the smallest derivation of a row rests on, itself included, once."""
+    """The rows in the smallest derivation of a row, itself included, once."""
     seen: set[Key] = {root}
     left = [root]
     while left:

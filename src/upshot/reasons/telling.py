@@ -37,7 +37,7 @@ class Telling:
         self._views = frozenset(clause.head.relation for clause in self.program.clauses)
 
     def prepare(self, instances: Iterable[RuleInstance]) -> None:
-        """Asks for the groups that these instances fold, all of one aggregate in one query, all aggregates together."""
+        """Queries the groups that these instances fold, one query per aggregate, all together."""
         asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
         for each in instances:
             for place, (literal, _) in enumerate(each.rule.literals):
@@ -80,8 +80,8 @@ class Telling:
         return ", ".join(told) or "once"
 
     def derivation(self, instance: RuleInstance, below: Iterable[Derivation]) -> Derivation:
-        """The derivation that ends with an instance, over those of the rows of views it rests on, in order. The groups
-        it folds were prepared."""
+        """The derivation that ends with an instance, over those of its premises in views, in order. The groups it folds
+        were prepared."""
         left = iter(below)
         parts = tuple(self.part(instance, place, left) for place in range(len(instance.rule.literals)))
         relation, row = instance.head

@@ -37,7 +37,7 @@ MOST_LAYERS = 6
 
 @dataclass(slots=True)
 class Layers:
-    """The layers of the views of a program, asked in one state."""
+    """The layers of the views of a program, queried in one state."""
 
     world: QueryState
     rules: Mapping[str, tuple[ConcreteRule, ...]]
@@ -47,8 +47,8 @@ class Layers:
     _filled: dict[tuple[str, int], bool] = field(default_factory=dict)
 
     def best(self, root: Key, bounds: int) -> dict[Key, Best] | None:
-        """The smallest derivations of a row and of what it rests on there, if its view is recursive in a way that needs
-        layers and it has one that is no higher than they are."""
+        """The smallest derivations of a row and of its premises, if its recursive view needs layers and it has a
+        derivation within them."""
         if not self._needs_layers(root[0]):
             return None
         heights = self._heights([root], MOST_LAYERS)
@@ -64,7 +64,7 @@ class Layers:
         return search.ranked(root)
 
     def _needs_layers(self, view: str) -> bool:
-        """Test whether the view rests on one that a rule uses twice to derive itself."""
+        """Test whether the view depends on one with non-linear recursion."""
         home = {name: set(component) for component in self.program.strata for name in component}
         return any(
             sum(premise.relation in home[name] for premise in rule.derived) > 1
@@ -84,7 +84,7 @@ class Layers:
         return found
 
     def _heights(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
-        """The heights of the lowest derivations of rows, where they are no higher than told."""
+        """The heights of the lowest derivations of rows, up to the given height."""
         found: dict[Key, int] = {}
         for height in range(1, most + 1):
             left = [key for key in keys if key not in found]
@@ -122,7 +122,7 @@ class Layers:
         return replace(made, helpers=helpers, helper_schemas={name: self._schemas[name] for name in names})
 
     def _helpers(self, view: str, height: int) -> Iterable[Clause]:
-        """The clauses of all layers up to a height, of what the view rests on."""
+        """The clauses of all layers up to a height, of the view and its premises."""
         for layer in range(1, height + 1):
             for name in self._below(view):
                 for rule in self.rules[name]:
@@ -137,7 +137,7 @@ class Layers:
         return self._filled[view, layer]
 
     def _can_apply(self, rule: ConcreteRule, layer: int) -> bool:
-        """Test whether a rule can derive rows of this layer: those it rests on have one below."""
+        """Test whether a rule can derive rows of this layer: its premises have a lower one."""
         return rule.is_leaf or (layer > 1 and all(self._exists(each.relation, layer - 1) for each in rule.derived))
 
     def _lowered(self, body: Sequence[Literal], layer: int) -> tuple[Literal, ...]:
@@ -200,7 +200,7 @@ class _EnumerationStep:
 
 @dataclass(slots=True)
 class Enumeration:
-    """The derivations of one row, in which no row rests on itself."""
+    """The derivations of one row, in which no row supports itself."""
 
     search: DerivationSearch
     telling: Telling
@@ -349,7 +349,7 @@ class Reasons:
     """For the rows of recursions that a search by levels would not get to the bottom of."""
 
     def best(self, key: Key) -> Mapping[Key, Best] | None:
-        """The smallest derivations of a row of a view and of what it rests on; None if no rule derives it."""
+        """The smallest derivations of a row of a view and of its premises; None if no rule derives it."""
         found = None if self.layers is None else self.layers.best(key, self.search.bounds)
         return found or self.search.best(key)
 

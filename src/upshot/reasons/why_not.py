@@ -24,7 +24,7 @@ from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcar
 from upshot.syntax.printing import print_formula, print_term
 
 EXAMPLES = 3
-"""Of the values for which a rule fails by the same literals, so many are shown."""
+"""The most values shown for which a rule fails by the same literals."""
 SORTED = 10_000
 """Of more values than these, those shown are any."""
 
@@ -37,8 +37,8 @@ class WhyNot:
     seen: int = 0
 
     def failure(self, key: Key, depth: int, above: frozenset[Key] = frozenset()) -> Failure:
-        """The nearest that the rules come to a row that is not there; rows of views that are missing are looked into as
-        deep as told, unless that is where we come from."""
+        """The nearest misses of the rules for an absent row; absent premises in views are explained to the given depth,
+        except those being explained."""
         program = self.reasons.program
         relation, row = key
         statement = row_text(program, relation, row)
@@ -105,7 +105,7 @@ class WhyNot:
                 self._part(ground, choice, place, values, depth, above) for place in range(len(ground.literals))
             )
             others = len(rows) - len(shown) if row is shown[-1] else 0
-            # What hangs on a variable without a value counts as not holding, and was not seen to fail.
+            # A literal that depends on an unbound variable counts as not holding, and was not seen to fail.
             unseen = sum(part.kind == OPEN for part in parts)
             failed = choice.failing - unseen
             note = f"{failed} of {len(ground.literals)} {'fails' if failed == 1 else 'fail'}"

@@ -96,7 +96,7 @@ def _printed(clause: Clause, program: CheckedProgram) -> str:
 
 
 def is_given(clause: Clause, program: CheckedProgram) -> bool:
-    """Test whether the clause stands for the facts that a view was given."""
+    """Test whether the clause represents the facts of a view."""
     match clause.body:
         case (Atom(relation),):
             return program.input_part.get(clause.head.relation) == relation

@@ -37,5 +37,5 @@ def delta_location(session: Any, table: str) -> str | None:
         return None
     row = session.sql(f"describe detail {quoted_name(table)}").select("location").first()
     location = str(row["location"])
-    # Delta tells the path of a disk as it is, not as a URI spells it.
+    # Delta returns a local path unescaped, not as a URI.
     return uri_of(location.removeprefix("file:")) if location.startswith("file:") else location

@@ -44,7 +44,7 @@ class DeltaTarget:
 
 
 def has_delta(session: Any) -> bool:
-    """Tell whether the session reads and writes Delta tables by itself."""
+    """Test whether the session reads and writes Delta tables by itself."""
     return session is not None and EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
 
 
@@ -62,7 +62,7 @@ def reaches(session: Any, path: AnyPath | str) -> DeltaTarget | None:
 
 def creates_atomically(session: Any, path: LakePath) -> bool:
     """Test whether only one of two writers of the same version of a Delta table succeeds. On S3 Spark's Delta needs a
-    log store for that, `S3DynamoDBLogStore`; its default knows the writers of its own process only."""
+    log store for that, `S3DynamoDBLogStore`; its default only excludes writers of the same process."""
     scheme = urlsplit(path.uri).scheme
     if not scheme.startswith("s3") or reaches(session, path) is not None:
         return True

@@ -79,7 +79,8 @@ OUT_OF_MEMORY = "out-of-memory"
 
 
 def translated(error: BaseException) -> Error:
-    """The error to show for what a Spark job raised: the data error that it carries, or what befell the cluster."""
+    """The error to show for an exception of a Spark job: the data error that it carries, or the failure of the
+    cluster."""
     if isinstance(error, Error):
         return error
     text = _whole_text(error)

@@ -1,5 +1,4 @@
-"""Classes of Java that PySpark asks for by name with every column and frame: asked for once. Importing this imports
-pyspark.
+"""Cached lookups of the Java classes that PySpark needs for every column and frame. Importing this imports pyspark.
 
 To find a class, Java looks through some hundred archives, and PySpark forgets the answer: so a third of what the driver
 does for a small round would be looking for the same few classes. They are remembered where PySpark looks for them:
@@ -22,7 +21,7 @@ _NAMES = (
 
 
 class KnownClass(JavaClass):  # type: ignore[misc]
-    """A class whose methods, too, are asked for once."""
+    """A class whose methods are looked up once, too."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -32,7 +31,7 @@ class KnownClass(JavaClass):  # type: ignore[misc]
 
 
 def remember_classes(java: Any) -> None:
-    """From now on PySpark finds these classes without asking; one that is not there is asked for as before."""
+    """From now on PySpark finds these classes without a lookup; missing ones are looked up as before."""
     for name in _NAMES:
         if name not in vars(java):
             found = getattr(java, name)

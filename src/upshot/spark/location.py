@@ -163,7 +163,7 @@ class Files(Protocol):
         """The file or folder itself; None if there is none."""
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
-        """So many bytes of a file, which has them."""
+        """Read this many bytes of a file, which has them."""
 
 
 def files_of(session: Any, uri: str) -> Files:

@@ -73,7 +73,7 @@ def refuse_unshared_file(session: Any, file: Path) -> None:
         return
     reader = session.read.format("binaryFile").option("ignoreMissingFiles", "false")
     try:
-        # The executor that reads a file tells its length.
+        # The executor that reads a file returns its length.
         reader.load(exact_path(file)).select("length").collect()
     except Exception as error:
         if file.exists():

@@ -100,8 +100,8 @@ def _file_systems(session: Any) -> dict[str, str]:
 @contextlib.contextmanager
 def without_call_sites() -> Iterator[None]:
     """PySpark notes with every column which line of Python made it, and so takes twice the time to make one. Here it
-    does not: the lines would be ours and tell a user nothing. The setting for it is read once in a process, by whoever
-    comes first; what was read is put aside and put back."""
+    does not: the lines would be ours and of no use to a user. PySpark reads the setting once per process; the value is
+    saved and restored."""
     from pyspark.errors import utils  # noqa: PLC0415 - an optional package
 
     before = getattr(utils, _NOTED, None)
@@ -118,8 +118,8 @@ _NOTED = "_enable_debugging_cache"
 
 @contextlib.contextmanager
 def sending_nothing(private: Any) -> Iterator[None]:
-    """Inside, frames that are made send no rows to all workers: joins shuffle, whatever size was expected. Frames are
-    told when they are made, so those made outside go on as they were."""
+    """Inside, frames that are made send no rows to all workers: joins shuffle, whatever size was expected. The hint is
+    set when a frame is created, so frames created outside keep theirs."""
     before = {name: private.conf.get(name) for name in _SENDING_NOTHING}
     for name, value in _SENDING_NOTHING.items():
         private.conf.set(name, value)
@@ -140,7 +140,7 @@ _SENDING_NOTHING = {
 
 def release(private: Any) -> None:
     """Let go of a private session. The classic one is freed with its last frame; the server of a Connect session keeps
-    what it knows of it until told."""
+    its state until released."""
     if is_connect(private):
         with contextlib.suppress(Exception):  # the server, or the user's own session, may be gone already
             private.client.release_session()
@@ -165,7 +165,7 @@ def require_spark() -> None:
 
 
 def require_java(config: dict[str, Any]) -> None:
-    """Raises if a Spark of our own is asked for and there is no Java to run it."""
+    """Raises if a local Spark is requested and there is no Java to run it."""
     if any(_setting(name) == "spark.remote" for name in config) or "SPARK_REMOTE" in os.environ:
         return
     home = os.environ.get("JAVA_HOME")
@@ -181,8 +181,8 @@ def require_java(config: dict[str, Any]) -> None:
 
 
 def workers_use_this_python(session: Any = None) -> None:
-    """Workers would take `python3` from their path, which need not have our packages. A Spark that was started before
-    this goes on doing so, unless its workers are on this machine and it is told."""
+    """Workers would take `python3` from their path, which need not have our packages. A Spark that was started earlier
+    keeps doing so, unless its workers are on this machine and the setting is changed."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     context = None if session is None or is_connect(session) else session.sparkContext
     if context is not None and context.master.startswith("local") and context.pythonExec == "python3":
@@ -190,7 +190,7 @@ def workers_use_this_python(session: Any = None) -> None:
 
 
 def _setting(name: str) -> str:
-    """`spark_sql_ansi_enabled` is `spark.sql.ansi.enabled`; names with a dot stand for themselves."""
+    """`spark_sql_ansi_enabled` is `spark.sql.ansi.enabled`; names with a dot are used as they are."""
     return name if "." in name else name.replace("_", ".")
 
 

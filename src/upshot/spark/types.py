@@ -41,7 +41,8 @@ def column_names(arity: int) -> list[str]:
 
 
 def framed(types: Sequence[Type]) -> tuple[Type, ...]:
-    """The types of the frame's columns: those of the relation, or that of the one column which stands for none."""
+    """The types of the frame's columns: those of the relation, or that of the one column used for relations without
+    columns."""
     return tuple(types) or (BOOLEAN,)
 
 

@@ -1,7 +1,7 @@
 """The folder of one engine at a location: its rows as named Parquet files, found by their owner only, removed with it.
 
-Spark's writers make the files, or the driver does. Whoever reads them names every file, and how many rows there are is
-known: a file that is not there is an error, never an empty set.
+Spark's writers make the files, or the driver does. A reader names every file and knows the row count: a missing file is
+an error, never an empty set.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StoredRows:
 
 
 class Workspace:
-    """A folder of its own at a location. What a killed process left there is removed when the next one starts."""
+    """The folder of one engine at a location. Leftovers of a killed process are removed when the next one starts."""
 
     def __init__(self, location: str | os.PathLike[str] | None = None, session: Any = None) -> None:
         """`session` reaches locations that are not on this machine; without a location, it knows the default."""
@@ -266,7 +266,7 @@ class Workspace:
         return [self._files.parquet_rows(uri) for uri in files]
 
     def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
-        """Some columns of files, at most so many rows at a time."""
+        """Some columns of files, in batches of at most `rows` rows."""
         for uri in files:
             path = local_path(uri)
             if path is None:
@@ -276,7 +276,7 @@ class Workspace:
                 source = path if path.exists() else None
             if source is None:
                 raise missing_file(uri)
-            # Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in 2262.
+            # Spark writes timestamps as INT96 by default; read as nanoseconds they would end in 2262.
             with _disk_errors(uri), pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
                 for batch in file.iter_batches(rows, columns=list(names)):
                     # In the order of the names, whatever that of the file is.
@@ -358,8 +358,8 @@ def owner_record() -> dict[str, object]:
 
 
 def this_machine() -> str:
-    """The machine, or container, whose processes this one sees. Host names alone do not tell them apart: drivers in two
-    containers may both be number 1 on `localhost`."""
+    """The machine, or container, whose processes this one sees. Host names alone do not distinguish them: drivers in
+    two containers may both be number 1 on `localhost`."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         processes = os.readlink("/proc/self/ns/pid")

@@ -93,7 +93,7 @@ def refuse_lost(root: Path, found: Mark) -> None:
 
 
 def unmarked(root: Path, found: Mark) -> tuple[Diagnostic, ...]:
-    """A warning where nothing tells whether the log has lost its end."""
+    """A warning if it is unknown whether the log has lost its end."""
     if found == Mark() or read_mark(root) is not None:
         return ()
     words = f"it is unknown whether commits after version {found.version} are lost"

@@ -1,7 +1,7 @@
 """Rows as bytes: JSON for few, a Parquet folder for many.
 
 One row in JSON takes about a microsecond and a dozen bytes, as an Arrow stream sixty and five hundred. The first byte
-of a side of a change tells its form: `J` JSON, `Z` the same deflated, `P` the name of a Parquet folder with its files.
+of a side of a change gives its form: `J` JSON, `Z` the same deflated, `P` the name of a Parquet folder with its files.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def read_folder(schema: Schema, folder: Path) -> pa.Table:
     from upshot.core.arrow_schema import arrow_cast, arrow_table  # noqa: PLC0415
 
     try:
-        # Spark writes timestamps as INT96 unless told otherwise; as nanoseconds they would end in the year 2262.
+        # Spark writes timestamps as INT96 by default; as nanoseconds they would end in the year 2262.
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
         table = ds.dataset(folder, format=ds.ParquetFileFormat(read_options=options)).to_table()
         columns = []

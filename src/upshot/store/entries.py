@@ -26,8 +26,8 @@ Relations = Mapping[str, Relation]
 @dataclass(frozen=True, slots=True)
 class NewProgram:
     """A program that takes effect with a commit. `relations` are all whose changes are logged from here on; those in
-    `reset` start from nothing with this commit. `hidden` tells two normal forms of a program apart: rows of relations
-    that are not visible mean something only under the same one."""
+    `reset` start from nothing with this commit. `hidden` identifies the normal form of the program:
+    rows of hidden relations are valid only for the same one."""
 
     text: str
     relations: Relations
@@ -37,8 +37,8 @@ class NewProgram:
 
 @dataclass(frozen=True, slots=True)
 class OutboxTask:
-    """Something that is to be done after a commit: `number` tells the tasks of a commit apart, `text` is JSON of the
-    committer's, `rows` what it is to be done with."""
+    """A task for after a commit: `number` identifies it within the commit, `text` is the committer's JSON, `rows` are
+    its arguments."""
 
     version: int
     number: int
@@ -48,8 +48,8 @@ class OutboxTask:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One commit: what came and what went, by relation; `meta` is a JSON object of the committer's, as text. `tasks` it
-    leaves to be done; those of earlier commits that are `done` with it are named by version and number."""
+    """One commit: inserted and deleted rows by relation; `meta` is the committer's JSON object, as text. `tasks` are
+    pending; finished tasks of earlier commits are in `done`, by version and number."""
 
     version: int
     changes: Mapping[str, tuple[Rows, Rows]]

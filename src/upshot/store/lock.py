@@ -29,7 +29,7 @@ class StoreLock:
         os.pwrite(self._descriptor, text, 0)
 
     def release(self) -> None:
-        """Closing twice is fine. The file stays: to remove it could take the lock of someone who just came."""
+        """Closing twice is fine. The file stays: removing it could break the lock of another process."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -88,7 +88,7 @@ class PastRow(NamedTuple):
 
 
 class ChangeRow(NamedTuple):
-    """`came` and `went` are sides as `encoding` writes them, nothing where no row came or went."""
+    """`came` and `went` are the inserted and deleted rows as `encoding` writes them, empty if there are none."""
 
     version: int
     relation: str
@@ -115,8 +115,8 @@ class SnapshotRow(NamedTuple):
 
 
 class OutboxRow(NamedTuple):
-    """Something that is to be done once, after the commit that made it: `task` is JSON, `rows` a side as `encoding`
-    writes them."""
+    """A task that runs once, after the commit that created it: `task` is JSON, `rows` a side as `encoding` writes
+    them."""
 
     version: int
     number: int
@@ -228,7 +228,7 @@ class Log:
             _remove_tasks(execute, done)
 
     def rename(self, identity: str) -> None:
-        """Gives the store another name, so that whoever knows what it has lost starts again from all rows."""
+        """Gives the store another name, so that subscribers with lost versions start again from a snapshot."""
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('identity', ?)", (identity,))
 
@@ -283,8 +283,8 @@ class Log:
                 execute("DELETE FROM snapshots WHERE version = ?", (version,))
 
     def drop(self, until: int) -> list[int]:
-        """Takes out the commits up to this version; definitions that later ones rest on stay. The versions among them
-        that have folders, which may be removed when this returns."""
+        """Removes the commits up to this version; definitions that later commits need stay. Returns the removed
+        versions that have folders, which the caller may delete."""
         folders = self.versions_with_folders(until)
         query = "SELECT meta FROM commits WHERE version <= ? AND meta IS NOT NULL ORDER BY version DESC LIMIT 1"
         metas = self._fetch(query, (until,))
@@ -304,7 +304,7 @@ class Log:
         return folders
 
     def shrink(self, pages: int) -> None:
-        """Gives so many free pages back to the file system; none in a log that was made without the means for it."""
+        """Returns this many free pages to the file system; none if the log was created without incremental vacuum."""
         with self._guard:
             self._be_lazy(True)
             self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()

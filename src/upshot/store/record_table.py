@@ -66,7 +66,8 @@ class RecordTable(Protocol):
 
 
 def record_table(session: Any, path: LakePath) -> RecordTable:
-    """The table at a path, made if there is none, by whoever reaches it: `deltalake` in this process, else Spark."""
+    """The table at a path, created if absent, through `deltalake` in this process if that reaches it, else through
+    Spark."""
     target = reaches(session, path)
     if target is not None:
         return NativeTable(path, target)
@@ -301,7 +302,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _tried(read: Callable[[], list[Record]]) -> list[Record]:
-    """Once more if a file went that the table named: the owner had just put its records together."""
+    """Retries once if a named file was deleted: the owner had just compacted its records."""
     for _ in range(2):
         try:
             return read()

@@ -140,7 +140,8 @@ class _Folder:
 
 
 class _Accumulated:
-    """The rows of one relation. Small changes are netted: since each is exact, a row that came and went is none."""
+    """The rows of one relation. Small changes are netted: since each is exact, an inserted and deleted row cancels
+    out."""
 
     def __init__(self, root: Path, mirror: Mirror | None) -> None:
         self._root, self._mirror = root, mirror

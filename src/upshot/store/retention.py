@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from upshot.store.log import Log, PastRow
 
 LOOK = 64
-"""Commits after which it is worth asking whether there is something to drop."""
+"""Commits between two checks for something to drop."""
 LOOK_BYTES = 8 << 20
 """The same, in bytes of changes."""
 SLICE = 3 * LOOK
@@ -22,23 +22,23 @@ RECORD_BYTES = 256
 FREE_PAGES = 1_024
 """Free pages that a log may have without being made smaller: they are used again."""
 FREE_SHARE = 4
-"""The same, as one part in so many of all pages."""
+"""The same, as a fraction of all pages: one in this many."""
 SHRUNK_PAGES = 128
 """Pages that are given back to the file system at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Bounds of the past: so many commits, so many bytes of changes, changes so old. What exceeds one of them goes, the
-    oldest first; a bound that is None is none. What is needed to open the store is kept whatever they say."""
+    """Bounds of the history: commits, bytes of changes, age of changes. Commits beyond a bound are dropped, the oldest
+    first; None is no bound. Whatever recovery needs is always kept."""
 
     commits: int | None = 1_000_000
     bytes: int | None = 4 << 30
     age: dt.timedelta | None = None
 
     def exceeded(self, commits: int, size: int, time: str, now: dt.datetime, times: int) -> bool:
-        """Test whether the oldest of so many commits, made at that time, is too much, even if bounds are `times` as
-        wide."""
+        """Test whether the oldest of this many commits, made at that time, exceeds the bounds, widened `times`
+        times."""
         return (
             (self.commits is not None and commits > self.commits * times)
             or (self.bytes is not None and size > self.bytes * times)
@@ -50,8 +50,8 @@ EVERYTHING = Retention(None, None, None)
 
 
 class Past:
-    """The commits that a store keeps, and the cursors of those who have still to read some of them. `floor` is the
-    version whose snapshot recovery starts from: what came after it is needed. Any thread may call."""
+    """The commits that a store keeps, and the cursors of subscribers that have not read all of them. `floor` is the
+    version whose snapshot recovery starts from: later commits are needed. Any thread may call."""
 
     def __init__(self, log: Log, retention: Retention, floor: int) -> None:
         self._log = log
@@ -66,7 +66,7 @@ class Past:
         """True if, at the last check, a newer snapshot would have released commits."""
 
     def grow(self, sizes: Sequence[int], sign: int = 1) -> None:
-        """By commits with so many bytes of changes, or back."""
+        """Add commits with this many bytes of changes, or subtract them."""
         size = sum(sizes) + RECORD_BYTES * len(sizes)
         with self._guard:
             self._bytes += sign * size
@@ -110,7 +110,7 @@ class Past:
         return True
 
     def _excess(self, oldest: Sequence[PastRow], *, floor: bool = True) -> list[PastRow]:
-        """The oldest commits, which are to be removed. The last commit there is stays: it tells the version."""
+        """The oldest commits, to be removed. The last commit stays: it holds the version."""
         now, size, last = dt.datetime.now(dt.UTC), self._bytes, self._log.last_version()
         first = oldest[0].version if oldest else 0
         needed = min((version for version in self._cursors.values() if version >= first - 1), default=None)

@@ -161,7 +161,7 @@ class Store:
         self._past.grow([encoded.commit.bytes for encoded in group])
 
     def retract(self, encoded: Encoded) -> None:
-        """Takes back the last commit, which nobody was told of. If that fails it is tried again before the next one."""
+        """Undoes the last commit, which was not yet reported. On failure it is retried before the next commit."""
         self._in_doubt = (encoded,)
         self.tail.grow(encoded.changes, -1)
         self._past.grow([encoded.commit.bytes], -1)
@@ -321,8 +321,8 @@ class Store:
     # ---- retention ----------------------------------------------------------------------------------
 
     def trim_if_due(self) -> None:
-        """Drops a slice of the oldest commits, if there are more than are to be kept and enough were made since the
-        last slice. What fails is only logged: it is tried again."""
+        """Drops a slice of the oldest commits if the bounds are exceeded and enough commits were made since the last
+        slice. A failure is logged and retried later."""
         if self._past.is_due:
             try:
                 self.trim()
@@ -330,8 +330,8 @@ class Store:
                 log.warning("old commits stay in the store for now: %s", error)
 
     def trim(self) -> bool:
-        """Drops a slice of the oldest commits that are not to be kept, and gives some free room back to the file
-        system; whether there may be more to do."""
+        """Drops a slice of the oldest commits beyond the bounds and returns some free space to the file system. Returns
+        true if more may be left."""
         try:
             folders = self._past.drop_slice()
             more = self._past.shrink()
@@ -370,7 +370,7 @@ class Store:
 
     @property
     def oldest(self) -> int:
-        """The oldest version that changes can be told since."""
+        """The oldest version that `since` may name."""
         return max(self._log.first_version() - 1, 0)
 
     def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:

@@ -36,8 +36,8 @@ def changes_on_demand(
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
     other views count as stored.
 
-    `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views that somebody listens to,
-    and for what (`plus`, `minus`); rules that lead to nothing else are left out. None for all. Then, with
+    `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views with listeners, and their
+    signs (`plus`, `minus`); rules that contribute to no wanted view are left out. None for all. Then, with
     `specializing`, closures are made linear and constants are pushed down into copies of rules, and with `unfolding` a
     view of a strategy that unfolds, and that only one other reads, is expanded into it. `nervous`: views that may
     report rows that were there before, or still are; only those that no other reads do. Views that an algorithm puts in
@@ -113,8 +113,8 @@ def last_reads(demand: DemandBuilder) -> dict[str, int]:
     1996]
 
     By relation of changes or steps towards them, the gate after which no rule reads it: when a higher one opens, its
-    rows can go. Relations that rules read at any time are not among them: states, what was asked for, and what a state
-    is made from; nor are those that no rule reads.
+    rows can go. Relations that rules read at any time are not among them: states, queried bindings, and what a state is
+    made from; nor are those that no rule reads.
 
     A rule without a gate is done with a change before the net changes of the view that it works for are let through:
     what it asked for has been answered by then.
@@ -124,7 +124,7 @@ def last_reads(demand: DemandBuilder) -> dict[str, int]:
     for rule in demand.rules:
         read = [atom.relation for literal in rule.clause.body for atom in atoms(literal)]
         if not read or read[0] not in passing:
-            # Rows of states come whenever they are asked for.
+            # Rows of states arrive whenever they are queried.
             passing.difference_update(read)
     for rule in demand.rules:
         for literal in rule.clause.body:
@@ -154,7 +154,7 @@ def _passing(demand: DemandBuilder) -> set[str]:
 
 
 def _answers(demand: DemandBuilder, rule: DemandRule, passing: set[str]) -> bool:
-    """Test whether the rule is driven by what was asked for, or by a step of an answer."""
+    """Test whether the rule is driven by a queried binding, or by a step of an answer."""
     for literal in rule.clause.body:
         for atom in atoms(literal):
             return demand.relations[atom.relation].held is not RowOrigin.CHANGE and atom.relation not in passing
@@ -181,7 +181,7 @@ def event_paths(
     wanted: Mapping[str, Collection[str]],
     nervous: Collection[str] = (),
 ) -> frozenset[Event]:
-    """The relations and signs (`plus`, `minus`) from which a path leads to a wanted one.
+    """The relations and signs (`plus`, `minus`) that a wanted view depends on.
 
     A sign turns at every negation. It is both signs of all that is read where the values of a group are folded, and
     where a strategy makes a new state of an old one and its changes: what is read there is no event but a state.
@@ -219,8 +219,8 @@ def linear_views(program: CheckedProgram, strategies: Mapping[str, str]) -> tupl
     """The program with the composition rules of its unstored views made linear, and the strategies of all its unstored
     views.
 
-    A closure over itself asks for the rows of every pair in between. Linear, a question about one value asks for no
-    more than what that value reaches; and a constant can be pushed down into it.
+    A non-linear closure queries the rows of every pair in between. In linear form a query for one value reads only rows
+    that the value reaches, and a constant can be pushed down.
     """
     for layer in program.strata:
         if len(layer) == 1 and layer[0] in strategies:

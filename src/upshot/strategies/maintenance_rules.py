@@ -60,7 +60,7 @@ class MaintenanceRule:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceProgram:
-    """`states` says for every relation of the rules what it stands for; `program` is the same rules with declarations.
+    """`states` maps every relation of the rules to its meaning; `program` is the same rules with declarations.
 
     Where a column is nullable, the N and E rules and the first literal of R compare whole rows, as sets do, with NULL
     equal to itself; all other literals join as in any program.
@@ -72,7 +72,7 @@ class MaintenanceProgram:
 
 
 class RelationStates:
-    """The names of the states of the relations; asking for one enters it.
+    """The names of the states of the relations; a lookup adds a missing one.
 
     A relation's old state has its own name; other states get the state as suffix, with a number if a relation of the
     user has that name already.
@@ -108,7 +108,7 @@ class RelationStates:
 
 
 def chosen_layers(program: CheckedProgram, views: Collection[str] | None) -> list[tuple[str, ...]]:
-    """The strata that hold the asked views, in order; an unknown name is an error."""
+    """The strata of the requested views, in order; an unknown name is an error."""
     known = [view for layer in program.strata for view in layer]
     for view in () if views is None else views:
         if view not in known:

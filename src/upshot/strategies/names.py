@@ -1,4 +1,4 @@
-"""The names of the strategies that a user can ask for; each is also the name of its module here.
+"""The names of the strategies that a user can request; each is also the name of its module here.
 
 Below everything that reads programs: the checker offers these names, `strategy` finds the records behind them.
 """
@@ -9,4 +9,4 @@ WITH_RULES = ("maintenance", "counting", "bf", "production", "rod", "epf", "prop
 NAMES = (*WITH_RULES, "recompute")
 
 AGGREGATE = "aggregate"
-"""The strategy of views of aggregate values. It is chosen by the shape of a view alone, so nobody can ask for it."""
+"""The strategy of views of aggregate values. It is chosen by the shape of a view alone; users cannot request it."""

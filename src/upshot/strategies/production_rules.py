@@ -154,7 +154,7 @@ class _ClauseTriggers:
         yield from self._insertions(positive)
 
     def start(self) -> Iterator[ProductionRule]:
-        """The rule that applies the clause once, to what there is, when its view is to be computed on demand."""
+        """The rule that applies the clause once, to the current rows, when its view is computed on demand."""
         asked = Atom(MATERIALIZE, (Constant(self.clause.head.relation, SYMBOL),), INSERTED)
         yield self._rule(RulePurpose.START, None, INSERTED, (asked, *self.clause.body), 0)
 

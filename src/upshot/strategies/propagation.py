@@ -1,9 +1,9 @@
 """Update propagation: rules for the changes of a program whose rules are one operator each.
 [Behrend & Manthey 2008, section 3]
 
-Joins, differences, selections and permutations hand on what they are given; a union or a projection can derive a row
-more than once, so its changes are tested against the view's other state. That state is asked for with the bindings of
-the change, and answered by the view's rules over the base relations of that state: the transition rules.
+Joins, differences, selections and permutations pass changes on; a union or a projection can derive a row more than
+once, so its changes are tested against the view's other state. That state is queried with the bindings of the change,
+and answered by the view's rules over the base relations of that state: the transition rules.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _test(demand: DemandBuilder, clause: Clause, sign: str, each: Differential) 
 def transition_rules(program: CheckedProgram, names: Mapping[tuple[str, str], str] | None = None) -> tuple[Clause, ...]:
     """The definition of the new state, relation by relation: of a base relation, its old rows without those deleted and
     those inserted; of a view, its rules with every literal in its new version. Engines read base relations in their new
-    state and ask the rest with bindings; this is what they compute. `names`: how a relation is called in a state, where
-    that is not `name_state`."""
+    state and query the rest with bindings; this is what they compute. `names`: how a relation is called in a state,
+    where that is not `name_state`."""
     known = names or {}
     taken = program.schemas.keys() | set(known.values())
 
@@ -103,8 +103,8 @@ def _in_state(literal: Literal, called: Callable[[str], str]) -> Literal:
 
 
 def _listing(demand: DemandProgram, view: str | None) -> RuleListing:
-    """The rules that run, one operator each; the transition rules; and the propagation rules, with the questions they
-    ask. Of one view, with the views that were put in for it, or of all."""
+    """The rules that run, one operator each; the transition rules; and the propagation rules, with their state queries.
+    Of one view, with its auxiliary views, or of all."""
     propagated, single = list_demand(demand, view), demand.program
     assert single is not None
     views = [name for layer in single.strata for name in layer]
@@ -128,7 +128,7 @@ def _listing(demand: DemandProgram, view: str | None) -> RuleListing:
 
 
 def _own(single: CheckedProgram, view: str, views: Collection[str]) -> set[str]:
-    """The view, and those put in between for it: views whose changes nobody asked for."""
+    """The view and its auxiliary views, whose changes are not reported."""
     found, waiting = set[str](), [view]
     while waiting:
         name = waiting.pop()

@@ -1,8 +1,8 @@
 """Algorithms 2 and 3: maintenance rules for views of which only the definition is kept. [Staudt & Jarke 1996, 3.2]
 
-The rules are those of Algorithm 1, and wherever one reads rows of a view, what precedes the literal asks for exactly
-the old rows that the join needs. The stages of the layered procedure are the gates: deletions first, the new state when
-they are complete, the idle check when the old state has been asked for every insertion.
+The rules are those of Algorithm 1, and wherever one reads rows of a view, the literals before it query exactly the old
+rows that the join needs. The stages of the layered procedure are the gates: deletions first, the new state when they
+are complete, the idle check when the old state has been asked for every insertion.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _add_states(demand: DemandBuilder, view: str) -> None:
 
 
 def _new_state(demand: DemandBuilder, layer: tuple[str, ...]) -> Read:
-    """The new state of a view is found from its old rows, which are asked for, and its changes."""
+    """The new state of a view follows from its old rows, which are queried, and its changes."""
 
     def read(relation: str) -> RelationReading:
         if relation in demand.stored:

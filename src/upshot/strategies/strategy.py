@@ -67,7 +67,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a strategy that was asked for does not apply; `is_about` completes "view `v` …"."""
+    """The reason why a requested strategy does not apply; `is_about` completes "view `v` …"."""
 
     is_about: str
     help: str
@@ -142,7 +142,7 @@ class Strategy:
     keeps_auxiliaries: bool = False
     """It also keeps the views that normal form added and that only its own views use."""
     policy: str = ""
-    """The value of the option `policy` that asks for it."""
+    """The value of the option `policy` that selects it."""
     listing: Callable[[CheckedProgram, str | None], RuleListing] | None = None
     """The rules of stored views of a normal-form program as they are printed, of one view or of all."""
 
@@ -187,7 +187,7 @@ def asked_strategy(option: str) -> Strategy | None:
 
 @cache
 def strategies() -> tuple[Strategy, ...]:
-    """All strategies, those that nobody can ask for included."""
+    """All strategies, including those that users cannot request."""
     return tuple(map(strategy_named, (*NAMES, AGGREGATE)))
 
 

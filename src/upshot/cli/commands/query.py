@@ -24,7 +24,7 @@ def query(
     terminal: Terminal, file: Path, text: str, values: Sequence[str], fact_dir: Path | None, version: int | None,
     engine: EngineName, functions: Path | None = None,
 ) -> int:  # fmt: skip
-    """Rows in order, as SQL asks for it or sorted, one a line."""
+    """Rows in the order of the SQL query, or sorted, one per line."""
     with opened(terminal, file, fact_dir, engine, actions=functions) as database:
         rows = answers(database, text, _parameters(values), version)
         if terminal.json:

@@ -69,7 +69,7 @@ class Wishes:
         }
 
     def refuse_to_apply(self, file: Path) -> None:
-        """`UsageError` if something is to be committed and `file` is no database, or values are given for nothing."""
+        """`UsageError` if a commit is requested and `file` is no database, or values have no placeholder."""
         if self.values and not self.apply:
             message = "`--value` needs `--apply`"
             raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
@@ -91,7 +91,7 @@ def database_of(
     *,
     keeps_violations: bool = False,
 ) -> Iterator[Database]:
-    """The database in a folder, or that of a program and its facts, which may violate constraints if told."""
+    """The database in a folder, or that of a program and its facts, which may violate constraints if allowed."""
     if not file.is_dir():
         with opened(terminal, file, fact_dir, engine, actions=actions, keeps_violations=keeps_violations) as database:
             yield database
@@ -107,7 +107,7 @@ def database_of(
 def signed_rows(
     request: Sequence[str], sign: str, database: Database, *, patterns: bool = False
 ) -> dict[str, list[Any]]:
-    """The rows asked for with this sign, by relation, and the `patterns`, where one may stand for rows."""
+    """The requested rows with this sign, by relation, and the `patterns`, each for all matching rows."""
     found: dict[str, list[Any]] = {}
     for text in request:
         if not text.lstrip("+-").strip():

@@ -34,7 +34,7 @@ _HISTORY_LENGTH = 2000
 def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: Path | None, engine: EngineName) -> int:
     """Runs until `:quit` or the end of input; errors are reported and the session goes on.
 
-    Whoever sits at a terminal has read them. A script learns of them by the exit code.
+    On a terminal the user has read them. A script gets an exit code.
     """
     store = existing_store(file, "FILE") if file is not None and file.is_dir() else None
     with connected(terminal, engine, store) as database:

@@ -38,7 +38,7 @@ def watch(
     """One line of output for each line of input, as soon as it is committed.
 
     A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its
-    changes; the exit code then tells at the end that there was one. When the engine fails the run always ends.
+    changes; the exit code then reports it at the end. When the engine fails the run always ends.
     """
     if file == STDIN and changes == STDIN:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")

@@ -35,7 +35,7 @@ def what_if(
     actions: Path | None,
     engine: EngineName,
 ) -> int:
-    """The rows are one transaction. Each line of a change file is one, asked about on its own."""
+    """The rows are one transaction. Each line of a change file is one transaction, evaluated separately."""
     if (changes is None) != bool(rows):
         words = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
         hint = "give rows to insert and delete, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"

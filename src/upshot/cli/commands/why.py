@@ -76,7 +76,7 @@ def why_not(
     actions: Path | None,
     engine: EngineName,
 ) -> int:
-    """Rows of views that are missing are looked into as deep as told; what would bring the row about comes last."""
+    """Absent premises in views are explained to the given depth; changes that would insert the row come last."""
     with database_of(terminal, file, fact_dir, actions, engine) as database:
         print_why_not(terminal, database, fact, showing, svg)
     return OK

@@ -76,7 +76,7 @@ class _Company:
 
 
 def permissions(people: int = 3000, documents: int = 15) -> Story:
-    """A company of so many people, with so many documents in each folder."""
+    """A company with this many people, and this many documents in each folder."""
     company = _company(people, documents)
     facts: Facts = {
         "member": company.members,

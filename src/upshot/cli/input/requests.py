@@ -11,7 +11,7 @@ _ROW = re.compile(r"\s*[+-]\s*[A-Za-z_?][\w.]*\s*\(.*\)\s*\.?\s*", re.DOTALL)
 
 
 class RequestCommand(TyperCommand):
-    """A command whose arguments may begin with a minus: rows are told from options by their brackets."""
+    """A command whose arguments may begin with a minus: brackets distinguish rows from options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rows = [text for text in args if _ROW.fullmatch(text)]

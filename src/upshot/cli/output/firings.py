@@ -52,7 +52,7 @@ def report_failures(terminal: Terminal, firings: Iterable[Firing]) -> None:
 
 
 def code_of_failures(database: Database) -> int:
-    """The exit code that rules ask for: what they have not done by the end is not done."""
+    """The exit code for rules: tasks still pending at the end are lost."""
     return WRONG_INPUT if database.pending() else OK
 
 

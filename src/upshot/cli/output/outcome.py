@@ -37,7 +37,7 @@ def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
         terminal.out.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has seen enough. The interpreter flushes stdout once more at exit: let it succeed.
+        # The reader closed the pipe. The interpreter flushes stdout once more at exit: let it succeed.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return BROKEN_PIPE
     except KeyboardInterrupt:

@@ -42,7 +42,7 @@ class Terminal:
         return sys.stderr
 
     def data(self, text: str) -> None:
-        """One line, or several, of what the command was asked for."""
+        """One or several lines of the command's result."""
         self.out.write(text + "\n")
 
     def message(self, text: str) -> None:
@@ -87,7 +87,7 @@ class Terminal:
 
 
 def in_color(stream: IO[str]) -> bool:
-    """True when the stream is a terminal that can show colors and nobody asked for none (https://no-color.org)."""
+    """True when the stream is a terminal that can show colors and colors are not disabled (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

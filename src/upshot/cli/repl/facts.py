@@ -40,7 +40,7 @@ def _atoms(program: Program) -> Iterable[Atom]:
 
 
 def row(atom: Atom, schemas: Mapping[str, Schema]) -> Row:
-    """The row an atom stands for, its constants converted to the types of the columns."""
+    """The row of an atom, its constants converted to the types of the columns."""
     if atom.relation not in schemas:
         raise unknown_relation(atom.relation, schemas)
     schema = schemas[atom.relation]

@@ -106,7 +106,7 @@ class ReplSession:
         }
 
     def execute(self, statement: Statement) -> None:
-        """Does what a statement says; whatever is wrong with it is reported, never raised."""
+        """Executes a statement; errors are reported, never raised."""
         try:
             match statement:
                 case Command(name, argument):

@@ -39,7 +39,7 @@ class ProgramText:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A statement whose end never came."""
+    """A statement without an end."""
 
     text: str
 
@@ -55,7 +55,7 @@ _COMMAND_LINE = re.compile(r"\s*:[A-Za-z][A-Za-z-]*(\s.*)?")
 
 class Input:
     """Collects lines until they make statements; only `:` and `?` and directives end with their line, all else with
-    a full stop. A command is one in the middle of a statement too: whoever is lost in one must find the way out."""
+    a full stop. A command is one in the middle of a statement too: this is how to leave an unfinished one."""
 
     def __init__(self) -> None:
         self._text = ""

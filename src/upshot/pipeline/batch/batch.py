@@ -64,7 +64,7 @@ class Applied:
 
 @dataclass(slots=True)
 class BatchRunner:
-    """Everything a batch needs. `told` hears of every step as it begins."""
+    """Everything a batch needs. `told` is called with every step as it begins."""
 
     config: PipelineConfig
     session: Any

@@ -1,7 +1,7 @@
 """The position of each source: small, immutable, with one canonical text.
 
-The map of all positions is the offset of the stream. What a position stands for never changes: what it leads to (a
-journal of files, a table version, a staged snapshot) is written before the position is handed out.
+The map of all positions is the offset of the stream. The meaning of a position never changes: its target (a journal of
+files, a table version, a staged snapshot) is written before the position is returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TablePosition:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPosition:
-    """A staged copy; `content` tells whether the source has changed since."""
+    """A staged copy; `content` detects a change of the source since."""
 
     kind: ClassVar[str] = "snapshot"
     snapshot: str

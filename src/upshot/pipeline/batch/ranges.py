@@ -33,7 +33,7 @@ KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows of a range. Few rows came into the driver in one job; many stay with Spark."""
+    """The rows of a range: few in the driver, fetched by one job; many stay with Spark."""
 
     schema: Schema
     parts: Mapping[str, Any]

@@ -52,7 +52,7 @@ def places(source: Source) -> dict[Path, Span]:
 
 @contextmanager
 def placed(span: Span | None) -> Iterator[None]:
-    """Errors raised inside that know no place of their own are about the part of the pipeline file at this one."""
+    """Errors raised inside without a place get this place in the pipeline file."""
     try:
         yield
     except Error as error:

@@ -1,5 +1,5 @@
-"""Sinks in Spark's catalog: Delta tables by name, partitioned if that is asked for. Everything else is as for Delta
-tables at paths."""
+"""Sinks in Spark's catalog: Delta tables by name, partitioned on request. Everything else is as for Delta tables at
+paths."""
 
 from __future__ import annotations
 

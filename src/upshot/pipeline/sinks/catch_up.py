@@ -25,8 +25,8 @@ _SIDE_BY_SIDE = 4
 
 
 class Publication:
-    """The sinks of a pipeline and the file that remembers how far they are. Nobody else writes them while it runs, so
-    each is asked once which version it holds, and again after a write that failed."""
+    """The sinks of a pipeline and the file with their versions. No other process writes them meanwhile, so the version
+    of each sink is read once, and again after a failed write."""
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Publication:
         spans: Mapping[str, Span | None] | None = None,
         session: Any = None,
     ) -> None:
-        """`spans` is where the pipeline file asks for the sinks, by view; `session` is the one whose jobs they run."""
+        """`spans` are the places of the sinks in the pipeline file, by view; `session` is the one whose jobs they
+        run."""
         self._sinks, self._file, self._spans, self._session = sinks, file, spans or {}, session
         self._guard = threading.Lock()
         # Those of sinks that are not in the pipeline's file stay: such a sink may come back.
@@ -87,7 +88,7 @@ class Publication:
         standing, version = self._standing(sink), database.version
         if standing.is_announced or standing.seen != version:
             reached(Step.PUBLISH)
-            # A write that fails may have come to its end all the same: the sink is asked again.
+            # A failed write may have completed all the same: the version of the sink is read again.
             self._asked.discard(sink.place)
             self._standings[sink.place] = Standing(_brought(sink, standing, database), version)
             self._asked.add(sink.place)

@@ -1,5 +1,5 @@
-"""Changes of a view as lines on standard output. A terminal cannot be asked what it has seen: after a crash the last
-version may be printed twice."""
+"""Changes of a view as lines on standard output. A terminal does not record its version: after a crash the last version
+may be printed twice."""
 
 from __future__ import annotations
 

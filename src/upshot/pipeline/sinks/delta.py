@@ -21,8 +21,8 @@ _COMMIT = re.compile(r"\d{20}\.json")
 
 
 class DeltaWriter(Protocol):
-    """Tables at paths. Every write carries an application's name and version, which the table keeps with it in one
-    commit: `version` tells them again."""
+    """Tables at paths. Every write carries an application's name and version, which the table stores in the same
+    commit: `version` returns them."""
 
     def columns(self, path: str) -> Columns | None:
         """The table's columns; None if there is no table."""
@@ -158,7 +158,7 @@ class DeltaView(_DeltaSink):
         self._create(version, self._writer.rows(rows))
 
     def apply(self, changes: Changes, version: int) -> None:
-        # deltalake takes a version that is there already as if it were new, so it is asked first.
+        # deltalake accepts a version that is already there, so it is checked first.
         if version > (self.held() or 0):
             columns = list(changes.inserted.columns)
             data = self._writer.changes(changes, version)

@@ -109,7 +109,7 @@ class _DeltaFiles:
         return _Touched(file, rows.filter(pa.array(keep)))
 
     def _candidates(self, file: DataFile, deleted: pa.Table) -> Any:
-        """The places of rows that may be among these, by the column that tells the most of them apart."""
+        """The places of rows that may be among these, by the most selective column."""
         telling = [field.name for field in deleted.schema if not pa.types.is_floating(field.type)]
         if not telling:
             return np.arange(self.read(file).num_rows)

@@ -33,8 +33,8 @@ class CountedFrame:
 
 
 class SparkDelta:
-    """Needs a classic session: which version an application wrote last is in the table's log, and only Delta's own
-    classes tell it."""
+    """Needs a classic session: the last version that an application wrote is in the table's log, and only Delta's own
+    classes read it."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

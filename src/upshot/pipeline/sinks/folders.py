@@ -40,8 +40,8 @@ class Folders(Protocol):
         """Test whether an existing directory was written to its end."""
 
     def put(self, name: str, data: Any, rows: int) -> None:
-        """Makes an Arrow table or a DataFrame of so many rows the contents of a folder, in place of what was there.
-        Raises if the files of a DataFrame hold another number of rows: then nothing is in place."""
+        """Replaces the contents of a folder with an Arrow table or a DataFrame of this many rows. Raises if the files
+        of a DataFrame hold another number of rows: then nothing is in place."""
 
     def remove(self, name: str) -> None: ...
 
@@ -209,7 +209,7 @@ def _word(arrow: pa.DataType) -> str:
 
 
 def decimal_word(precision: int, scale: int) -> str:
-    """A decimal of a lake: the one with twenty digits stands for unsigned numbers."""
+    """A decimal of a lake: the one with twenty digits holds unsigned numbers."""
     return "unsigned" if (precision, scale) == (20, 0) else f"decimal({precision},{scale})"
 
 

@@ -35,7 +35,7 @@ class Sink(Protocol):
 
     @property
     def is_table(self) -> bool:
-        """Test whether the sink has columns of its own, which must be those of the view."""
+        """Test whether the sink has its own columns, which must be those of the view."""
         ...
 
     @property

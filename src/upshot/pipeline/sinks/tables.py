@@ -1,4 +1,4 @@
-"""Rows on their way out: as Arrow tables in the driver while they are few, as DataFrames beyond."""
+"""Rows for sinks: as Arrow tables in the driver while they are few, else as DataFrames."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 
 def log_table(changes: Changes, version: int) -> pa.Table:
-    """The rows that went, then those that came, with `_change` and `_version`."""
+    """The deleted rows, then the inserted rows, with `_change` and `_version`."""
     parts = [(changes.deleted, -1), (changes.inserted, 1)]
     target = log_schema(changes.inserted.schema)
     return pa.concat_tables([_signed(rows, sign, version, target) for rows, sign in parts])

@@ -43,7 +43,7 @@ class Source(Protocol):
         ...
 
     def trim(self, committed: Position) -> None:
-        """Removes staged rows that no replay from `committed` on can ask for."""
+        """Removes staged rows that no replay from `committed` on needs."""
         ...
 
 

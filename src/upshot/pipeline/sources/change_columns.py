@@ -75,7 +75,7 @@ def _statements(
 
 
 def _ranked(spark: SparkSession, rows: DataFrame, files: Ranked) -> DataFrame:
-    """The rows with the name and the rank of their file, which `_path` tells."""
+    """The rows with the name and the rank of their file, from `_path`."""
     if len(files) == 1:
         (rank, file), *_ = files
         return rows.withColumns({"file": F.lit(file.name), "rank": F.lit(rank)})

@@ -34,7 +34,7 @@ TEXT = (".ndjson", ".jsonl", ".json")
 COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 PARQUET = (".parquet",)
 FEW_BYTES = 4 << 20
-"""So many bytes of files are work for one task."""
+"""Bytes of files per task."""
 
 
 class ChangeFiles:

@@ -153,8 +153,8 @@ class DeltaSource:
 
 
 def _net_misfits(said: DataFrame) -> DataFrame:
-    """The rows that do not fit and are in the table after the last change, each as often as it came. The version that
-    corrects a row takes a bad one away: that one is nobody's mistake any more."""
+    """The rows that do not fit and are in the table after the last change, each as often as it was inserted. A version
+    that corrects a row deletes the bad one, which then no longer counts."""
     misfits = said.where(F.col(REASON).isNotNull())
     came = F.sum(F.when(F.col("op") == "insert", 1).otherwise(-1))
     net = misfits.groupBy(ROW, REASON, PLACE).agg(came.alias("came")).where(F.col("came") > 0)

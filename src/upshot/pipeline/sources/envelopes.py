@@ -1,6 +1,6 @@
 """Lines of JSON as ordered statements about rows of one relation.
 
-Four forms, told apart line by line:
+Four forms, recognized line by line:
 
     {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}    a transaction, as `upshot watch` takes it
     {"x": 1, "y": 2, "_change": -1}                                  a row, inserted (1) or deleted (-1)

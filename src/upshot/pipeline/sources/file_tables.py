@@ -62,7 +62,7 @@ class FileTable:
         try:
             return _digest(f"{file.name}\0{file.size}\0{self._fingerprint(file)}" for file in files)
         except FileNotFoundError:
-            # A file went since it was listed.
+            # A file was deleted since it was listed.
             return self._digest_of(files_of(self._folder, self.relation, anew=True), before)
 
     def _fingerprint(self, file: FoundFile) -> str:

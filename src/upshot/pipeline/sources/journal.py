@@ -1,9 +1,9 @@
 """An append-only list that outlives the process, in which a position is a number of entries.
 
-Each line is one entry as JSON with the digest of everything up to it, so that a position tells whether the journal it
-was taken from is still the same. In a state on a disk a line is there before its number is handed out; half a line,
-left by a crash, was never handed out and is written over. In a state on a lake the lines are records of the store, and
-become durable with the batch that reads up to them. Who only reads changes nothing.
+Each line is one entry as JSON with the digest of everything up to it, so that a position identifies the journal it was
+taken from. In a state on a disk a line is there before its number is handed out; half a line, left by a crash, was
+never handed out and is written over. In a state on a lake the lines are records of the store, and become durable with
+the batch that reads up to them. Who only reads changes nothing.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _numbered(place: int) -> str:
 
 class Journal:
     def __init__(self, lines: Path | Lines) -> None:
-        """A path stands for the file there."""
+        """A path means the file there."""
         self._lines: Lines = FileLines(lines) if isinstance(lines, Path) else lines
         self._entries: list[Entry] = []
         self._digests: list[str] = []

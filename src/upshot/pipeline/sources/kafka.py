@@ -32,7 +32,7 @@ Offsets = Mapping[int, int]
 
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 FEW_MESSAGES = 10_000
-"""So many messages are work for one task."""
+"""Messages per task."""
 _PATIENCE = "15000"
 """Milliseconds that a broker has to answer."""
 
@@ -62,7 +62,7 @@ class KafkaTopic:
         return start if start is not None and found == self._offsets(start) else _position(self._topic, found)
 
     def _limited(self, before: Offsets, last: Offsets) -> dict[int, int]:
-        """At most so many messages, taken from all partitions alike."""
+        """At most this many messages, taken evenly from all partitions."""
         waiting = sum(last[partition] - before[partition] for partition in last)
         if waiting <= self._most:
             return dict(last)

@@ -1,8 +1,8 @@
 """Statements of NDJSON files, read on the executors, each with its place in the order and in the file.
 
-Small files are read whole, so every line knows its number. Large ones are read in blocks by several tasks: a line
-then knows its block and its rank in the task, which order the lines of a file; numbers are counted for lines that do
-not fit, when they are asked for.
+Small files are read whole, so every line knows its number. Large ones are read in blocks by several tasks: a line then
+knows its block and its rank in the task, which order the lines of a file; line numbers are computed only for bad lines,
+on request.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _numbered(bad: DataFrame, spark: SparkSession, files: Sequence[TextFile]) ->
 
 def file_path() -> Column:
     """The path of the file that a row was read from, as the system spells it; Spark names files by URIs."""
-    # `+` stands for itself in the path of a URI, for a blank where forms are decoded.
+    # `+` is literal in the path of a URI, and a blank where forms are decoded.
     decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     return F.regexp_replace(decoded, "^file:/+", "/")
 

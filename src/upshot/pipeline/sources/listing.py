@@ -1,4 +1,4 @@
-"""The files of a folder, with what tells whether one was rewritten."""
+"""The files of a folder, with fingerprints that detect a rewrite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FoundFile:
     """Nanoseconds."""
 
     def part(self, start: int, length: int) -> bytes:
-        """So many bytes of it, as far as it has them."""
+        """At most this many bytes of it."""
         length = min(length, self.size - start)
         if not isinstance(self.path, LakePath):
             with open(self.path, "rb") as stream:

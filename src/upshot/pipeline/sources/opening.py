@@ -1,4 +1,4 @@
-"""The source that a `[source.R]` asks for, with every failure of it as one of ours."""
+"""The source of a section `[source.R]`, with every failure of it as one of our errors."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def opened(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -
 
 
 class ToldSource:
-    """A source that says what is wrong with it: what Spark, Java or the file system raise becomes an error of ours, at
-    the place where the pipeline file asks for the source."""
+    """A source with named errors: an exception of Spark, Java or the file system becomes one of our errors, at the
+    place of the source in the pipeline file."""
 
     def __init__(self, source: Source, span: Span | None) -> None:
         self.relation = source.relation

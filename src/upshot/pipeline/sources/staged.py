@@ -115,7 +115,7 @@ class SnapshotSource:
         return SnapshotPosition(name, content)
 
     def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:
-        """None if all went well. Files that go while they are read are a change like any other."""
+        """None on success. Files that are deleted while they are read are a change like any other."""
         try:
             self._shown.rows(spark).write.parquet(spark_path(draft))
         except Exception as error:  # noqa: BLE001 - the caller raises it, unless the source has changed
