@@ -1,4 +1,4 @@
-"""The monitoring service: views over HTTP, their exact changes to whoever follows them.
+"""The monitoring service: views over HTTP, and their exact changes to subscribers.
 
 requests ─► gate ─► scopes ─┬─► reader threads (one version an answer, in bounded time)
              │              ├─► queue ─► writer (one thread): group of transactions ─► one fsync ─► answers ─► one task

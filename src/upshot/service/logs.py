@@ -1,4 +1,4 @@
-"""Logs as JSON lines: what was asked for by whom, how it ended, how long it took; never a value of the data."""
+"""Logs as JSON lines: request, token, result and duration; never a value of the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN = ("upshot", "uvicorn.error")
 
 
 class JsonLines(logging.Formatter):
-    """One object a line. What a logger is told as `extra={"fields": …}` beside its words comes as fields of it."""
+    """One object per line. `extra={"fields": …}` of a logging call becomes fields of the object."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

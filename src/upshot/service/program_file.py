@@ -86,7 +86,7 @@ def _outside(options: FileOptions, why: str) -> UsageError:
 
 
 def _drop_others(database: Database, wanted: set[str]) -> list[Diagnostic]:
-    """Drops what the program no longer has, what rests on others first; a warning for each that had to stay."""
+    """Drops relations that the program no longer has, dependents first; a warning for each that had to stay."""
     left = [name for name in (*database.rules, *database.schemas) if name not in wanted]
     while left:
         stay: dict[str, Error] = {}

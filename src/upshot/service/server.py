@@ -1,7 +1,7 @@
 """A service on a socket: bound before anything starts, ended in order on SIGTERM and SIGINT.
 
 A process begins with the engine's plain form and loads Numba when enough work has been done. A commit would wait a
-second or more for it; a service loads it on a thread of its own (`warming`). Connections may take so many file
+second or more for it; a service loads it on a background thread (`warming`). Connections may take so many file
 descriptors that the store and the program do not run out of them (`most_connections`).
 """
 
@@ -37,7 +37,7 @@ _STUCK = 3
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; followers are told before it waits for connections to end, and a signal is no failure."""
+    """uvicorn's server; subscribers are notified before it waits for connections to end, and a signal is no failure."""
 
     def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -95,8 +95,8 @@ def address_of(bound: socket.socket, settings: Settings) -> str:
 
 
 def serve(service: Service, bound: socket.socket, listening: Callable[[str], None]) -> bool:
-    """Answers until the process is told to stop; whether it started at all. `listening` is called with the address as
-    soon as requests are taken."""
+    """Serves until the process is stopped; returns true if it started. `listening` is called with the address as soon
+    as requests are taken."""
     settings = service.settings
     # A commit hands the interpreter over a dozen times; at the usual 5 ms it would wait for the event loop each time.
     sys.setswitchinterval(0.0005)
@@ -125,7 +125,7 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
 
 
 def require_certificate(settings: Settings) -> None:
-    """`bad-certificate` if TLS is asked for and cannot be spoken."""
+    """`bad-certificate` if TLS is configured and its files are unusable."""
     if settings.tls_certificate is None:
         return
     try:
@@ -141,7 +141,7 @@ AFTER = 2.0
 
 @contextmanager
 def warming(database: Database, after: float = AFTER) -> Iterator[None]:
-    """Loads the machine code on a thread of its own, some seconds after the block was entered."""
+    """Loads the machine code on a background thread, some seconds after the block was entered."""
     timer = threading.Timer(after, _warm, (database,))
     timer.daemon = True
     timer.start()
@@ -188,7 +188,7 @@ def most_connections(subscribers: int) -> int:
 
 
 def allowed(limit: int) -> int:
-    """Of so many descriptors those for connections.
+    """The share of the descriptors for connections.
 
     >>> allowed(1024), allowed(100)
     (960, 25)

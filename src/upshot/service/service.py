@@ -64,7 +64,8 @@ class Service:
         self.ready = True
 
     async def stop(self) -> None:
-        """Ends in order: no new transactions, those that wait are committed, followers are told, the store closes."""
+        """Ends in order: no new transactions, waiting ones are committed, subscribers are notified, the store
+        closes."""
         self.ready, self.stopping = False, True
         has_ended = await self.writer.stop(self.settings.grace)
         # A function that rules call after a commit is waited for no longer: its calls are in the outbox.

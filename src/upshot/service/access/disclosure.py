@@ -1,9 +1,9 @@
 """The errors that a client may see, by the scopes of its token.
 
-Messages of the database name relations, offer names that are nearly right and list rows. Whoever may read everything
-gets them as they are, but for those about the server's files. Everyone else gets those of the service's own making,
-which say nothing that was not sent or may not be read; of a rejected transaction the witnesses they may read; and of
-all else the code and a general sentence.
+Messages of the database name relations, suggest similar names and list rows. A token that may read everything gets them
+unchanged, except those about the server's files. Other tokens get messages of the service, which contain only what was
+sent or may be read; of a rejected transaction the witnesses they may read; and of all else the code and a general
+sentence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_THE_STORE = ("store-failed", "store-damaged")
 
 
 def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
-    """The body of the answer that tells of the error."""
+    """The body of the answer with the error."""
     if isinstance(error, ConstraintError):
         return _violations(error, scopes)
     if isinstance(error, ProgramError):

@@ -43,8 +43,8 @@ class Scopes:
         return EVERYTHING in self.read
 
     def require_read(self, relation: str, known: Collection[str] | None = None) -> None:
-        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`; whoever reads
-        everything is told which names are near."""
+        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`. A token that reads
+        everything gets similar names."""
         if not self.may_read(relation):
             raise not_found()
         if known is not None and relation not in known:

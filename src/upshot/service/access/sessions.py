@@ -55,7 +55,7 @@ def _key(secret: str) -> str:
 
 
 class Authenticator:
-    """Lets requests in, with the scopes of whoever sent them."""
+    """Authenticates requests, and gives them the scopes of their sender."""
 
     def __init__(self, settings: Settings, tokens: Tokens | None) -> None:
         self._settings = settings

@@ -116,7 +116,7 @@ class Tokens:
 
 
 def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
-    """Every entry is compared, in a time that tells nothing of how much is alike."""
+    """Every entry is compared, in constant time."""
     found = None
     for entry in entries.values():
         if hmac.compare_digest(hash, entry.hash):

@@ -1,4 +1,4 @@
-"""The last commits, for those who look at what a service does: how many rows came and went where, how long it took."""
+"""The last commits, for monitoring: inserted and deleted rows per relation, and seconds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ROWS_OF_FIRING = 20
 
 @dataclass(slots=True)
 class CommitSummary:
-    """One version: for each relation that changed how many rows came and went. `seconds` it took, if a request made
-    it and not a rule."""
+    """One version: the numbers of inserted and deleted rows per changed relation. `seconds` is set if a request made
+    it, not a rule."""
 
     version: int
     changes: Mapping[str, tuple[int, int]]

@@ -1,9 +1,9 @@
 """The followers of views, and the thread that prepares their events.
 
-commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes who waits ─► clients, webhooks
+commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes waiting streams ─► clients, webhooks
 
-A commit only puts itself into the queue. If what waits there outgrows its bounds, all streams are closed and whoever
-followed them goes on from the log.
+A commit only puts itself into the queue. If the queue outgrows its bounds, all streams are closed and their subscribers
+continue from the log.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ TICK = 1.0
 """Seconds between two looks at who is idle, lags or may not read any more."""
 
 STANDING = 2.0
-"""Seconds that a live query stays after nobody follows it any more: whoever connects again goes on with it."""
+"""Seconds that a live query stays after its last subscriber left: a subscriber that reconnects continues with it."""
 
 _LARGEST_BATCH = 1 << 20
 """Bytes that are handed to the event loop at a time."""
 
 
 class Follower(Protocol):
-    """Someone who is told of changes, looked at once a second."""
+    """A subscriber, checked once a second."""
 
     def look(self) -> None:
         """Ends it if it may not go on, or has not taken anything for too long."""
 
     def end(self, reason: str) -> None:
-        """It is told the reason, and where to go on from."""
+        """It gets the reason, and the cursor to continue from."""
 
 
 class Hub:
@@ -98,7 +98,7 @@ class Hub:
         await self.webhooks.start()
 
     async def stop(self) -> None:
-        """Tells everyone where to go on from, and ends."""
+        """Sends every subscriber its cursor, and ends."""
         if self._subscription is None:
             return
         await self.webhooks.stop()
@@ -121,7 +121,7 @@ class Hub:
             raise Refused(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
 
     def end_all(self, reason: str) -> None:
-        """Everyone is told the reason, and where to go on from."""
+        """Every subscriber gets the reason and its cursor."""
         for follower in list(self.followers):
             follower.end(reason)
 
@@ -167,7 +167,7 @@ class Hub:
             return stream
 
     async def snapshot_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
-        """All rows of a selection as an event, and their version. Those who ask at the same time share it."""
+        """All rows of a selection as an event, and their version. Concurrent requests share it."""
         key = selection, reason
         reading = self._snapshots.get(key)
         if reading is None:

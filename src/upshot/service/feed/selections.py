@@ -1,7 +1,7 @@
 """Selections of a view: `closure("a", Y)` is the part of `closure` whose first column is "a".
 
-A selection is rows of its view, whole ones; it is told of a change by one look-up for each row of the change, however
-many selections there are.
+A selection contains whole rows of its view. One lookup per changed row finds the selections that it concerns, however
+many there are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Selection:
     values: tuple[Any, ...] = ()
     same: tuple[tuple[int, ...], ...] = ()
     hidden: int = 0
-    """So many of the first columns are not shown: the parameters of a live query."""
+    """The number of leading columns that are not shown: the parameters of a live query."""
 
     def holds(self, row: Row) -> bool:
         """Test whether the row belongs to it."""
@@ -71,7 +71,7 @@ class Selection:
         return [column for column in range(arity) if column not in self.columns and column not in repeated]
 
     def whole(self, answers: Iterable[Row], arity: int) -> list[Row]:
-        """The rows that the answers to `query` stand for."""
+        """The rows of the answers to `query`."""
         first = {column: group[0] for group in self.same for column in group}
         order = self.free_columns(arity)
         places = {
@@ -85,8 +85,8 @@ class Selection:
 
 
 def selection(view: str, where: str | None, schemas: Mapping[str, Schema]) -> Selection:
-    """The selection that a `where` asks for: one literal of the view, with constants, variables and `_`. Nothing asked
-    for is the whole view. Raises `ProgramError` if it does not fit the view's columns."""
+    """The selection of a `where`: one literal of the view, with constants, variables and `_`. An empty one is the whole
+    view. Raises `ProgramError` if it does not fit the view's columns."""
     if where is None:
         return Selection(view)
     if len(where) > LONGEST_TEXT:
@@ -140,7 +140,7 @@ class SelectionIndex(Generic[S]):
                 yield from (listener for _, listener in listed)
 
     def concerned(self, inserted: Sequence[Row], deleted: Sequence[Row]) -> list[tuple[S, list[Row], list[Row]]]:
-        """For each listener that a change concerns, the rows of it that came and that went."""
+        """For each listener that a change concerns, its inserted and deleted rows."""
         found: dict[int, tuple[S, list[Row], list[Row]]] = {}
         for columns, bound in self._patterns.items():
             listed = bound.get(()) if not columns else None

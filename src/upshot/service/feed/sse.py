@@ -47,7 +47,7 @@ HEADERS = {
 
 
 class _Ended(Exception):
-    """The client is told the reason, and where to go on from."""
+    """The client gets the reason, and the cursor to continue from."""
 
 
 class EventStream(Response):
@@ -88,7 +88,7 @@ class EventStream(Response):
         if not self._allowed():
             self.end("forbidden")
         elif self._sending_since is not None and now - self._sending_since > PATIENCE and self._task is not None:
-            # It does not even take the event that would tell it.
+            # It does not even read the event that says so.
             self._hub.service.metrics.disconnections.labels("too-slow").inc()
             self._task.cancel()
 
@@ -175,7 +175,8 @@ class EventStream(Response):
         await self._send(data)
 
     async def _past(self, stream: ChangeStream) -> str | None:
-        """Tells from the log until the stream reaches back to the cursor; the reason if that cannot be."""
+        """Sends changes from the log until the stream reaches back to the cursor; returns the reason if that is
+        impossible."""
         while stream.place_after(self._at) is None and not stream.closed:
             self._check()
             until, since, chosen = max(stream.base, self._hub.version), self._at, self._selection
@@ -198,7 +199,7 @@ class EventStream(Response):
         return self._cursor
 
     async def _present(self, stream: ChangeStream) -> None:
-        """Tells what happens, until the stream is closed."""
+        """Sends changes until the stream is closed."""
         floor = self._at
         place = stream.place_after(floor)
         events = self._hub.service.metrics.events.labels("change")
@@ -208,7 +209,7 @@ class EventStream(Response):
                 if stream.closed:
                     return
                 if self._resumed:
-                    # Whoever goes on from a cursor hears at once, and not with the next heartbeat, that this is all.
+                    # A subscriber that resumes learns at once, not with the next heartbeat, that it is up to date.
                     self._resumed = False
                     self._cursor = max(self._at, self._hub.version)
                     await self._send(progress_event(self._cursor))
@@ -252,7 +253,7 @@ class EventStream(Response):
             self._waiting = None
 
     async def _intervals(self, stream: ChangeStream, every: float) -> None:
-        """Tells the net change of each interval, until the stream is closed."""
+        """Sends the net change of each interval until the stream is closed."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not stream.closed:
@@ -283,7 +284,7 @@ class EventStream(Response):
 
 
 async def net_change(hub: Hub, stream: ChangeStream, since: int) -> tuple[int, NetChange]:
-    """Everything that happened after a version as one change, and the version it leads to; raises `Forgotten`."""
+    """The net change since a version, and the version it ends at; raises `Forgotten`."""
     database = hub.service.database
     if since > database.version:
         raise Forgotten

@@ -1,8 +1,8 @@
-"""Live queries that clients follow, and selections of views whose own changes nobody computes.
+"""Live queries that clients follow, and selections of views whose changes are not computed.
 
-`.view closure materialized=false events=none` stores nothing and reports nothing. Whoever follows `closure("a", Y)`
-follows the query `closure(V0, V1), V0 = $c0` for `"a"`: all such selections share one plan, and a commit costs what it
-has to do with the values that somebody follows.
+`.view closure materialized=false events=none` stores nothing and reports nothing. A subscription to `closure("a", Y)`
+is one to the query `closure(V0, V1), V0 = $c0` with `"a"`: all such selections share one plan, and the cost of a commit
+follows the subscribed values that it touches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHAPES = 256
-"""Queries that differ in more than the values of their parameters, at a time: each is a plan of its own."""
+"""The most live queries that differ in more than parameter values: each has its own plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class LiveSelections:
         return query_reads(subject.view, subject.values, self._database.schemas)
 
     async def drop_unused(self, followed: set[Selection], after: float) -> None:
-        """Lets go of queries that nobody has followed for so many seconds."""
+        """Removes queries without subscribers for this many seconds."""
         now = asyncio.get_running_loop().time()
         async with self._making:
             with self._guard:

@@ -37,7 +37,7 @@ class RingBounds:
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event of a stream: the rows that came and went with a version, and the bytes that are sent."""
+    """One event of a stream: the rows that a version inserted and deleted, and the bytes that are sent."""
 
     version: int
     inserted: Sequence[Row]
@@ -72,7 +72,7 @@ def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row], 
 
 
 def snapshot_event(version: int, schema: Schema, rows: Iterable[Row], epoch: str, reason: str | None = None) -> bytes:
-    """All rows; a `reason` says why they come when it was not asked for."""
+    """All rows; a `reason` is set if they were not requested."""
     head: dict[str, Any] = {"version": version, "epoch": epoch, "columns": columns_json(schema)}
     if reason is not None:
         head["reason"] = reason
@@ -236,13 +236,13 @@ AT_A_TIME = 64
 PAUSE_EACH = 60e-6
 SHARE = 1.5
 MOST_PAUSE = 0.15
-"""Seconds between two wakings: so many for each who waits, or a multiple of what the last one took, so that a
-third of the time is left for commits and questions, on a busy machine too. More is taken at a time then."""
+"""Seconds between two wake-ups: per waiting stream, or a multiple of the last wake-up's duration, so that a third of
+the time is left for commits and queries. Each wake-up then sends more."""
 
 
 @dataclass(slots=True)
 class NetChange:
-    """Several changes as one: a row that came and went again did neither."""
+    """The net effect of several changes: an inserted and deleted row cancels out."""
 
     inserted: set[Row] = field(default_factory=set)
     deleted: set[Row] = field(default_factory=set)

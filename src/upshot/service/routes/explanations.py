@@ -1,4 +1,4 @@
-"""`GET /explanations/{view}`: how a view is kept; why a row is there, is not there, came or went."""
+"""`GET /explanations/{view}`: how a view is maintained; why a row is present, absent, or changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_TREES, _DEEPEST = 100, 10
 _LARGEST_VERSION = 2**62
 _MOST_FIXES, _LONGEST_SEARCH = 100, 10**6
 _ATTEMPTS = 3
-"""A row that comes and goes all the while is asked about so often."""
+"""Attempts for a row that keeps changing."""
 
 Told = Derivation | Failure | RowChange
 
@@ -239,7 +239,7 @@ def _derivations(question: Question, scopes: Scopes, database: Database) -> Foun
 
 
 def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -> Absence:
-    """Asked inside of `database.reading()`: what may be shown is looked at in the version that is told of."""
+    """Called inside `database.reading()`: access is checked in the version that is explained."""
     _require_all_below(question.view, scopes, database)
     return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
 

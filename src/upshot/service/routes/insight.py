@@ -90,8 +90,8 @@ def shows_nothing_hidden(text: str, names: frozenset[str], scopes: Scopes) -> bo
 async def commits(
     request: Request, limit: Annotated[int, Query(ge=1, le=KEPT, description="how many, newest first")] = 50
 ) -> Response:
-    """The last commits since the service started: how many rows came and went in each relation that the token may read,
-    and how long it took."""
+    """The last commits since the service started: inserted and deleted rows per relation that the token may read, and
+    seconds."""
     service: Service = request.app.state.service
     scopes = service.scopes(request)
     found = [told(each, scopes) for each in service.recent.latest(limit)]

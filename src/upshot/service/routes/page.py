@@ -1,4 +1,4 @@
-"""The page at `/`: its files, and the two answers that only it asks for. They are no part of the public surface."""
+"""The page at `/`: its files, and the two routes that only it uses. They are not public."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ROOM = " " * 18
 
 @router.get("/")
 async def page() -> Response:
-    """The page. It holds nothing of the database: what it shows it asks for, as whoever looks at it."""
+    """The page. It contains no data: it requests what it shows, with the viewer's token."""
     return _file("index.html")
 
 

@@ -95,7 +95,7 @@ async def realizations(request: Request) -> Response:
     return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))
 
 
-# ---- what is asked for ----------------------------------------------------------------------------
+# ---- the request ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class RealizationsBody:
         return {*self.wish.insert, *self.wish.delete, *self.repair, *(name for name, _ in self.patterns)}
 
     def with_witnesses(self, database: Database) -> Wish:
-        """The rows that are asked for, with the witnesses, and the rows of patterns, there are now."""
+        """The requested rows, with the current witnesses and the current rows of patterns."""
         delete: Facts = {name: list(rows) for name, rows in self.wish.delete.items()}
         for name, pattern in (*((name, "") for name in self.repair), *self.patterns):
             matched = database.pattern_rows(name, pattern) if pattern else database.rows(name)
@@ -133,14 +133,14 @@ class RealizationsBody:
         return Wish(self.wish.insert, {name: rows for name, rows in delete.items() if rows})
 
     def search(self, asked: Wish, database: Database) -> Realizations:
-        """The search, at its beginning. Its time is kept by whoever goes on with it."""
+        """The search, at its beginning. The caller that continues it limits its time."""
         options: dict[str, Any] = {"frozen": self.frozen, "cost": self.cost, "prefer": self.prefer}
         options["bounds"] = replace(self.bounds, seconds=math.inf)
         if not asked.size and self.patterns:
             # No row matches: the pattern itself says that there is nothing to do.
             return database.realize(delete=dict(self.patterns), **options)
         if not asked.size:
-            # Where nothing is violated there is nothing to ask for: repairs say so.
+            # Without violations there is no request: repairs report that.
             return database.repairs(self.repair[0] if len(self.repair) == 1 else None, **options)
         return database.realize(asked.insert, asked.delete, **options)
 
@@ -275,7 +275,7 @@ def _bad(message: str, help: str = "") -> Refused:
 
 
 def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
-    """`forbidden` unless the token may read all that realizations for rows of these relations hang on."""
+    """`forbidden` unless the token may read everything that realizations for these relations depend on."""
     if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
         hint = "use a token that may read everything the answer depends on"
         raise Refused(403, "forbidden", "the realizations would disclose data that this token may not read", help=hint)

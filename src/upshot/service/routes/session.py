@@ -25,7 +25,7 @@ router = APIRouter(tags=["session"], responses=ERRORS)
     openapi_extra=body_of(SESSION),
 )
 async def sign_in(request: Request) -> Response:
-    """Sets a cookie, `SameSite=Strict` and `HttpOnly`, that stands for the token until the session ends."""
+    """Sets a cookie, `SameSite=Strict` and `HttpOnly`, that represents the token until the session ends."""
     service: Service = request.app.state.service
     service.authenticator.require_same_origin(request)
     token = (await read_object(request, ("token",))).get("token")
@@ -48,7 +48,7 @@ async def sign_in(request: Request) -> Response:
 
 @router.delete("/session", summary="Sign out", status_code=204, response_class=Response)
 async def sign_out(request: Request) -> Response:
-    """Ends the session. Whoever has none has nothing to end."""
+    """Ends the session, if there is one."""
     service: Service = request.app.state.service
     authenticator = service.authenticator
     authenticator.require_same_origin(request)

@@ -130,7 +130,7 @@ def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, 
 )
 async def what_if(request: Request) -> Response:
     """The changes that a transaction would make, what it would violate and the rules it would set off, of what the
-    token may read. The token needs what the transaction would need: guesses tell as much as changes."""
+    token may read. The token needs the scopes of the transaction: a trial discloses as much as a change."""
     service: Service = request.app.state.service
     scopes = service.scopes(request)
     database = service.database

@@ -212,7 +212,7 @@ async def query(request: Request) -> Response:
 
 
 def _query_page(content: dict[str, Any], subject: str, most: int) -> PageRequest:
-    """The page that the body of a query asks for."""
+    """The page that the body of a query requests."""
     limit, order, after = content.get("limit", most), content.get("order"), content.get("after")
     if limit.__class__ is not int or not 1 <= limit <= _LARGEST_LIMIT:
         raise Refused(400, "bad-request", f"`limit` is a number from 1 to {_LARGEST_LIMIT:,}")

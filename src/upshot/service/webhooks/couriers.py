@@ -53,7 +53,7 @@ class RetryPlan:
 @dataclass(slots=True)
 class Webhook:
     """A webhook as it is kept. `cursor` is the version that the receiver has, None before its first snapshot; `pending`
-    the one that a net change under way leads to. It is `active`, or `suspended` for a `reason`."""
+    the one that a net change under way ends at. It is `active`, or `suspended` for a `reason`."""
 
     id: str
     view: str
@@ -254,7 +254,7 @@ class Courier:
         return None
 
     async def _net(self, stream: ChangeStream) -> Parcel | None:
-        """The net change of the next interval, or of what was asked for."""
+        """The net change of the next interval, or of the requested range."""
         webhook = self.webhook
         since = webhook.cursor
         assert since is not None, "after the snapshot"

@@ -1,7 +1,7 @@
 """The allowed targets of webhooks: listed hosts, by https, at addresses of the public internet.
 
-The name is resolved once, every address it has is looked at, and the connection is made to one of those: whoever
-answers for the name cannot give another address in between.
+The name is resolved once, every address it has is looked at, and the connection is made to one of those: the name
+server cannot substitute another address in between.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TargetRules:
         return False
 
     def check(self, addresses: Iterable[IPAddress]) -> None:
-        """`RefusedTarget` if one of the addresses is not to be reached."""
+        """`RefusedTarget` if one of the addresses is not allowed."""
         for address in addresses:
             if not self.insecure and not is_public(address):
                 message = "the host of the webhook has an address that is not of the public internet"
@@ -121,8 +121,8 @@ _lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Future[
 
 
 async def _resolved(host: str) -> _Found:
-    """The answer of the resolver, or its error. A lookup has a thread of its own, one for all who wait for the name: a
-    name server that hangs holds up neither what else runs on threads nor the lookups of other names."""
+    """The answer of the resolver, or its error. A lookup has its own thread, shared by all requests for the name: a
+    hanging name server blocks neither other background tasks nor lookups of other names."""
     loop = asyncio.get_running_loop()
     under_way = _lookups.setdefault(loop, {})
     if host not in under_way:
@@ -170,7 +170,7 @@ def _literal(host: str) -> IPAddress | None:
 
 
 def meanings(address: IPAddress) -> list[IPAddress]:
-    """The address, and those of version 4 that it stands for: what a translator on the way would connect to."""
+    """The address, and the version 4 addresses that it embeds, which a translator would connect to."""
     found: list[IPAddress] = [address]
     if isinstance(address, ipaddress.IPv6Address):
         for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):

@@ -29,7 +29,7 @@ ids."""
 
 
 class Webhooks:
-    """`allowed` tells whether the owner of a webhook may still read its view. All of it runs on the event loop."""
+    """`allowed` tests whether the owner of a webhook may still read its view. Everything runs on the event loop."""
 
     def __init__(self, hub: Hub, allowed: Callable[[str, Subject], bool], retries: RetryPlan | None = None) -> None:
         settings = hub.service.settings
@@ -60,7 +60,7 @@ class Webhooks:
         self._saving.cancel()
         await self._save_all()
 
-    # ---- what the routes ask for --------------------------------------------------------------------
+    # ---- called by the routes -----------------------------------------------------------------------
 
     def all(self) -> list[Webhook]:
         return sorted(self._kept.values(), key=lambda webhook: webhook.id)

@@ -53,7 +53,7 @@ def readable_rows(found: Mapping[str, Iterable[Row]], scopes: Scopes) -> dict[st
 
 
 def readable_firings(firings: Iterable[Firing], scopes: Scopes, *, causes: bool = False) -> list[dict[str, Any]]:
-    """The firings with their rows in order, and the cause of each row if they are asked for."""
+    """The firings with their rows in order, and the cause of each row on request."""
     return [
         {
             "rule": each.rule,
@@ -161,7 +161,7 @@ def _lines(rows: Rows) -> bytes:
 
 
 def pieces(rows: Rows, form: str, size: int) -> Iterator[bytes]:
-    """All rows as lines of JSON or as an Arrow stream, so many rows at a time."""
+    """All rows as lines of JSON or as an Arrow stream, in batches."""
     parts = _parts(rows, size)
     return _arrow(parts) if form == ARROW else map(_lines, parts)
 

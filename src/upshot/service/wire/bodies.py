@@ -40,7 +40,7 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
     """The JSON object of a body, with no other keys than these. `exact` reads fractions as `Decimal`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        # Other kinds are what a page of another origin may send without asking the server first.
+        # A page of another origin may send other content types without a preflight request.
         hint = "send `Content-Type: application/json`"
         raise Refused(415, "not-json", "the body must be JSON, with its content type", help=hint)
     try:
@@ -129,7 +129,7 @@ def _bad(message: str, help: str = "") -> Refused:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Rows that are to be there in the end, and rows that are not, of any relation that the sender may read."""
+    """Rows that must be present in the end, and rows that must be absent, of any relation that the sender may read."""
 
     insert: Facts = field(default_factory=dict)
     delete: Facts = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in the one shape it is told in:
+"""All errors, in one JSON shape:
 
 {"error": {"code": "…", "message": "…", "help": "…", "retryable": false, "details": {…}}}
 """
@@ -48,13 +48,13 @@ def not_found(what: str = "relation") -> Refused:
 
 
 def nervous_view(name: str) -> Refused:
-    """The answer to whoever would follow a view that reports more than its net changes."""
+    """The answer to a subscription to a view that reports more than its net changes."""
     message = f"`{name}` is nervous: it reports more than its net changes, so no copy can follow it"
     return Refused(409, "nervous-view", message, help="remove `semantics=nervous`, or use an active rule")
 
 
 def not_reported(name: str) -> Refused:
-    """The answer to whoever would follow all of a view of which nobody works out all changes."""
+    """The answer to a subscription to a whole view whose changes are not computed."""
     hint = f'follow a part of it, as in `?where={name}("a",Y)`, or define it with `events=all`'
     return Refused(409, "not-reported", f"changes of `{name}` as a whole are not reported", help=hint)
 
@@ -91,7 +91,7 @@ def over_http(help: str) -> str:
 
 
 def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str = "") -> dict[str, Any]:
-    """The error as it is sent; `kind` is the class that it stands for, if that is not its own."""
+    """The error as it is sent; `kind` is its class, if that differs from its own."""
     found: dict[str, Any] = {
         "code": error.code,
         "message": error.message,

@@ -63,7 +63,7 @@ class Gate:
 
     def _require_own_name(self, headers: Headers) -> None:
         if len(headers.getlist("host")) > 1:
-            # Whoever stands in between may have gone by the other one.
+            # A proxy may have used the other one.
             raise Refused(400, "bad-request", "the request has two `Host` headers", help="send one `Host`")
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "use the name the server listens on, or allow the name with `--allow-host`"
@@ -141,7 +141,8 @@ class _Passage:
         await self.send({"type": "http.response.body", "body": body})
 
     def log(self) -> None:
-        """One line in the log and the counters. Paths hold names that a token may not know: the route stands for it."""
+        """One line in the log and the counters. Paths contain names that a token may not know: the route is logged
+        instead."""
         ended = time.perf_counter()
         route = getattr(self._scope.get("route"), "path", "other")
         method = self._scope["method"] if self._scope["method"] in _METHODS else "other"

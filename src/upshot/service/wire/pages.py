@@ -40,7 +40,7 @@ class Listing:
     is_sorted: bool = False
     """The rows have an order of their own, that of a SELECT: a cursor is the number of rows before it."""
     time: dt.datetime | None = None
-    """The commit of an earlier version that was asked for, if the log has it."""
+    """The commit of a requested earlier version, if the log has it."""
     positions: list[Row] = field(default_factory=list)
     """Rows that are too long for a cursor."""
 
@@ -51,7 +51,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing; `next` asks for the part behind it."""
+    """A part of a listing; `next` is the cursor of the part behind it."""
 
     listing: Listing
     rows: Rows
@@ -60,8 +60,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """The rows that a client asks for: of a subject, at most `limit`, in an order, after a cursor. With `consistent`
-    only of the version of the first page."""
+    """A request for rows: of a subject, at most `limit`, in an order, after a cursor. With `consistent`, only of the
+    version of the first page."""
 
     subject: str
     limit: int
@@ -81,8 +81,8 @@ class _Cursor:
 
 
 class Pages:
-    """Listings that somebody has begun to read, for a few minutes each; those not asked for go first when there are too
-    many rows."""
+    """Listings being read, for a few minutes each; the least recently used are dropped first when there are too many
+    rows."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -90,7 +90,7 @@ class Pages:
         self._rows = 0
 
     def page(self, request: PageRequest, read: Callable[[], Listing]) -> Page:
-        """The page that a request asks for; `read` makes the listing anew where it is not kept."""
+        """The requested page; `read` recreates a listing that was dropped."""
         if request.after is None:
             listing = replace(read(), order=request.order)
             return self._page(None, listing, _order(listing), None, request.limit)

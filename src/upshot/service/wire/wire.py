@@ -49,7 +49,7 @@ class BoundedHttp(HttpToolsProtocol):
             return
         super().data_received(data)
         if self._is_in_head:
-            # A line that does not end is not told of by the parser, which keeps it.
+            # The parser does not report an endless line, and keeps it.
             self._head += len(data)
             if self._head > LARGEST_HEAD and not self._is_refused and not self.transport.is_closing():
                 self._refuse(_too_large())
@@ -103,7 +103,7 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 def bounded_http(most_connections: int) -> type[BoundedHttp]:
-    """The protocol of a server that so many connections may be open to."""
+    """The protocol of a server with a bound on open connections."""
     return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
 
 

@@ -44,7 +44,7 @@ class Fixes:
         return SHOWN if self.count is None else self.count
 
     def unsought(self, view: str, answer: Absence, database: Database) -> Failure:
-        """The answer where none are looked for, with the reason if nobody asked for that."""
+        """The answer without a search for fixes, with the reason unless the client chose that."""
         if self.count == 0:
             return answer.with_last()
         if not is_fixable(view, database):
@@ -66,7 +66,7 @@ async def with_fixes(
     is_given_up: Callable[[], Awaitable[bool]],
 ) -> tuple[int, Failure] | None:
     """The version, and why the row is not there with what would bring it about; nothing if the row is there by then,
-    or the token may not see so much any more. `why_not` is asked where nothing changes meanwhile."""
+    or the token may not see so much any more. `why_not` runs where nothing changes meanwhile."""
     try:
         return await _looked_for(service, scopes, key, why_not, fixes, is_given_up)
     except DataError as error:
@@ -120,7 +120,7 @@ async def _looked_for(
 
 
 class _NotToBeSoughtError(Exception):
-    """None are to be looked for in this version."""
+    """No fixes are searched in this version."""
 
 
 def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:

@@ -1,4 +1,4 @@
-"""Searches for realizations, on the thread that commits, a moment at a time: whoever waits to commit goes first.
+"""Searches for realizations, on the writer thread, in time slices: waiting commits go first.
 
 search ─► moment ─► commits that wait ─► moment ─► …        a commit in between: from the beginning, in what is left
           └─ in vain for the third time ─► the version there is, held in a copy ─► on a thread of its own, to the end
@@ -38,7 +38,7 @@ PATIENCE = 0.5
 at the clock there are some milliseconds, on Spark one job."""
 
 VAIN = 3
-"""Beginnings that came to nothing because of commits before the search gets a copy for itself."""
+"""Restarts because of commits before the search gets its own copy."""
 MOST_COPIED = 1_000_000
 """Rows that are copied; while they are taken note of, which is a matter of milliseconds, commits wait."""
 
@@ -47,7 +47,7 @@ BEYOND = 20
 the same request gets the same status."""
 
 Begin = Callable[[Database], Realizations]
-"""The search in a database, which is not to look at the time itself. Called where nothing is committed meanwhile."""
+"""The search in a database, without its own time limit. Called where nothing is committed meanwhile."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Hunt:
     _last: float = math.inf
     """The number of the last model that is looked at, once all wanted realizations are found."""
     _seen: int | None = None
-    """The version there was when it went on last, in which it need not have begun."""
+    """The version of its last slice, which may differ from that of its first."""
 
     def __post_init__(self) -> None:
         self._ends, self.version = time.monotonic() + self.seconds, self.database.version

@@ -36,7 +36,7 @@ ROWS_ON_THE_WAY = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A transaction that is durable; `repeated` if it was sent before, and was then. What came of it is in the
+    """A transaction that is durable; `repeated` if it was sent before, and was then. Its result is in the
     `transaction`, or else in the log."""
 
     version: int
@@ -126,7 +126,7 @@ class Writer:
         job = Job(statements, meta, sent, loop, loop.create_future())
         job.outcome.add_done_callback(_looked_at)
         self._enqueue(job)
-        # Whoever stops listening does not stop the transaction: it is committed, or not, all the same.
+        # A client that disconnects does not stop the transaction.
         return await asyncio.shield(job.outcome)
 
     async def between_commits(self, deed: Callable[[], T]) -> T:
@@ -218,7 +218,7 @@ class Writer:
         return Done(version, self._repetitions.outcome_of(job.sent), repeated=True)
 
     def _settle(self, jobs: list[Job]) -> None:
-        """Tells everyone, all at once: waking the event loop is dearer than a commit."""
+        """Notifies all waiting requests at once: waking the event loop costs more than a commit."""
         service = self._service
         for job in jobs:
             if job.error is None and job.result is not None and not job.result.repeated:

@@ -54,16 +54,16 @@ FEW = 200
 """So few rows going in are expected to come out as few that the driver can take them."""
 
 FEW_ROWS = 10_000
-"""So many rows in the driver go to one part as they are."""
+"""The most rows in the driver that form one part."""
 
 PLANNED = 12
-"""So many rules are planned in less time than a job over rows in files takes."""
+"""The most rules that are planned in less time than a job over rows in files takes."""
 
 A_PART = 1 << 14
-"""So many rows are worth a part of their own."""
+"""The fewest rows that justify a separate part."""
 
 ONE_JOB = 1 << 20
-"""With so many rows expected in the parts, what is touched is found in the job that goes on with it."""
+"""The fewest expected rows for which one job both finds and processes the touched values."""
 
 _PIVOT = "touched pivots"
 """The name of the heads of a search; no relation has this name."""
@@ -237,7 +237,7 @@ class Decomposed:
 
     def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
         """The pivots of the heads of a plan. The views' old state beside the new one of other relations may hold what
-        neither state does: so a rule that reads both must not fail here, and asks less."""
+        neither state does: so a rule that reads both must not fail here: its plan is weakened."""
         columns = self.found.pivots[plan.head]
         if reads_any(plan, self.found.views):
             return self._heads(replace(weakened(plan, columns, self.found.views), head=_PIVOT), rows, tables)
@@ -289,7 +289,7 @@ class Decomposed:
     def _parted(
         self, task: LoadTask | ChangeTask, members: Sequence[DataFrame], parts: int, *, here: bool
     ) -> DataFrame:
-        """All rows that the task is given, in so many parts; `here`: all that is read is in the driver."""
+        """All rows of the task, in this many parts; `here`: all inputs are in the driver."""
         given = given_slots(task)
         # A part that is given nothing says so: without this row there might be no part at all.
         frames = [given.frame(len(members), self._session.range(0, 1, 1, 1).selectExpr("true AS c0"))]

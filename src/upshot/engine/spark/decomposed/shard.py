@@ -34,11 +34,11 @@ Made = Iterator[tuple[int, Codes]]
 """Rows of the sets that a part makes, with the numbers of the sets."""
 
 AT_ONCE = 1 << 20
-"""About so many rows of the views are computed at a time: a set that the processor's cache holds is faster, and memory
+"""About this many rows of the views are computed at a time: a set that fits the processor's cache is faster, and memory
 does not grow with the part."""
 
 _BUCKETS = 64
-"""A part is worked off in at most so many steps."""
+"""The most steps for one part."""
 
 _FEW = 1 << 11
 """A part with so few rows is one step."""
@@ -124,7 +124,7 @@ class ChangeTask:
 
 
 def given_slots(task: LoadTask | ChangeTask) -> Slots:
-    """The rows that go into a part; the last member stands for the part itself, which may have no rows."""
+    """The rows of a part; the last member represents the part itself, which may have no rows."""
     return Slots((*map(task.plan.types, task.given_names), (BOOLEAN,)))
 
 
@@ -305,7 +305,7 @@ class Shard(LocalEngine):
             yield made or [pa.array([True] * len(part))], len(part)
 
     def _column(self, type: Type, codes: Codes, texts: pa.Array | None) -> pa.Array:
-        """Values of a column; `texts` are all texts by code, where so many go out that they were made an array."""
+        """Values of a column; `texts` are all texts by code, made an array if many are sent."""
         if type.kind in TEXTUAL and texts is not None:
             if not type.nullable:
                 return texts.take(pa.array(codes))
@@ -345,7 +345,7 @@ class _Steps:
         self._bounds[name] = np.concatenate([[0], np.cumsum(np.bincount(bucket.astype(np.int64), minlength=_BUCKETS))])
 
     def take(self) -> dict[str, Codes]:
-        """The rows of the next step: of so many pivots that about `AT_ONCE` rows come of them."""
+        """The rows of the next step: of enough pivots for about `AT_ONCE` derived rows."""
         if not self._bounds:
             self.left = 0
             return self._rows

@@ -58,7 +58,7 @@ def shard_plan(found: Decomposition, places: Mapping[Span, str], limits: Limits)
     options = dict.fromkeys(found.views, ViewOptions(found.component.strategy.inner, policy=found.component.policy))
     below = stratified(program, clauses, schemas, by="decomposition")
     if found.linearized:
-        # A linear closure takes more rounds than the closure it stands for, and always ends.
+        # A linear closure takes more rounds than the original, and always ends.
         limits = replace(limits, max_rounds=max(limits.max_rounds, Limits().max_rounds))
     limits = replace(limits, functions=UserFunctions())
     pivots = {

@@ -215,8 +215,8 @@ class OnDemandViews:
 
     def _matching(self, view: str, columns: Sequence[int], values: Piece, state: str) -> Steps[Piece]:
         """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
-        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
-        never find NULL."""
+        found on the way. Columns in which a value is NULL stay free: bindings are joined, and joins never match
+        NULL."""
         arity = len(self._tables[view].types)
         found: list[Piece] = []
         for known, some in (yield from self._by_nulls(values)):
@@ -309,7 +309,7 @@ class OnDemandViews:
         work.add(run.work)
         return found
 
-    # ---- telling -------------------------------------------------------------------------------------------------
+    # ---- printing ------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
         """The rules of the last change, as they would run now."""

@@ -31,7 +31,7 @@ Given = Mapping[str, tuple[Schema, Piece]]
 
 class Query:
     """A query being answered: the relations there are in one state, `old` or `new`, the `given` ones, and frames for
-    the head and what is derived on the way. Nothing runs before the head is asked for, in one job."""
+    the head and what is derived on the way. Nothing runs before the head is requested, in one job."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], answers: Jobs, state: str = "old",

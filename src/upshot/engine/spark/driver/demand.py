@@ -148,7 +148,7 @@ class _DemandCopy(DriverCopy):
                     found, done = self._views.changes(changed, afresh)
                 else:
                     found, done = self._views.propagate(changed, {})
-            # The net changes are counted by whoever settles them.
+            # The net changes are counted where they are settled.
             done.inserted = done.deleted = 0
             work.add(done)
             none = {view: np.empty((0, self._schema(view).arity), np.int64) for view in views}

@@ -42,8 +42,9 @@ def groups(rows: DataFrame, width: int) -> DataFrame:
 def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame) -> DataFrame:
     """A row per group of `rows`: the group's columns and its value, as columns of the view that the clause defines.
 
-    The clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.` and `rows` are all rows of aux of the groups
-    asked for. NULL is skipped, except by `count`; a group in which `min`, `max` or `mean` finds nothing has no row.
+    The clause is `agg(G…, V) :- aux(G…, _…), V = f T : { aux(G…, L…) }.` and `rows` are all rows of aux of the
+    requested groups. NULL is skipped, except by `count`; a group in which `min`, `max` or `mean` finds nothing has no
+    row.
     """
     fold = _Fold.of(clause, schemas)
     names = column_names(fold.width)[: fold.width]

@@ -1,7 +1,7 @@
-"""Jobs over a few rows that are all in the driver: one task does them, and nothing is sent around or shuffled.
+"""Jobs over a few rows that are all in the driver: one task, no broadcast, no shuffle.
 
-Every frame that is sent is a job of its own, and every shuffle a stage: for a few rows these are most of what a job
-takes. Frames are told when they are made.
+Every broadcast frame is a separate job, and every shuffle a stage: for a few rows these dominate the cost of a job. The
+choice is made when a frame is created.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from upshot.engine.spark.tables.table import Table
 
 FEW = 10_000
-"""So many rows of all relations together are work for one task."""
+"""The most rows of all relations together for one task."""
 
 MOST_HASHED = 12
 """The most joins of one job that build a table in its task. Each takes a page of Spark's memory, of which a task on

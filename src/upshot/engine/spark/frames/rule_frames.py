@@ -225,7 +225,7 @@ class _Body:
     def _selected(
         self, rows: DataFrame, match: Match, driver: Drive | None = None, *, as_row: bool = False
     ) -> DataFrame:
-        """The rows that fit the literal as far as it alone can tell; `as_row`: as sets compare rows."""
+        """The rows that satisfy the literal's own conditions; `as_row`: as sets compare rows."""
         of_head = as_row or (driver is not None and driver.of_head)
         of_negation = driver is not None and driver.of_negation
         first = {name: column for column, name in match.binds}
@@ -295,7 +295,7 @@ class _Body:
         may_miss = any(isinstance(o, Variable | Constant) and can_be_null(o, scope) for o in operands)
         unused = step.target not in self.needed
         self._project(self.bindings(), {step.target: value})
-        # Also for a value that nobody asks for: Spark drops a column that nothing reads, and its error with it.
+        # Also for an unused value: Spark drops a column that nothing reads, and its error with it.
         if not self.plan.types[step.target].nullable and (may_miss or (fails and unused)):
             self.conditions.append(F.col(self.columns[step.target]).isNotNull())
 
@@ -361,7 +361,7 @@ class _Body:
             return all_equal([(a, b, b in nullable) for a, b in sides])
 
         if self.few and not is_alone():
-            # Spark cannot send the left side of an anti-join around either: the rows asked for are looked up first.
+            # Spark cannot broadcast the left side of an anti-join either: the rows in question are looked up first.
             asked = {held: self.fresh() for held, _ in pairs}
             few = base.selectExpr(*(f"{held} AS {alias}" for held, alias in asked.items()))
             found = same_row((asked[held], key) for held, key in pairs)

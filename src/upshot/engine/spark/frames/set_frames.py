@@ -15,8 +15,8 @@ from upshot.spark.types import framed
 def within(
     frame: DataFrame, keys: DataFrame, types: Sequence[Type], columns: Sequence[int] | None = None, *, small: bool
 ) -> DataFrame:
-    """The rows whose columns (all, unless told which) occur as a row of `keys`; `small`: the keys fit on every
-    worker. `types` are those of the columns compared."""
+    """The rows whose columns (by default all) occur as a row of `keys`; `small`: the keys fit on every worker. `types`
+    are those of the columns compared."""
     return _joined(frame, keys, types, columns, "left_semi", small)
 
 

@@ -21,7 +21,7 @@ from upshot.spark.types import arrow_schema_for_spark, column_names
 from upshot.spark.workspace import StoredRows, Workspace
 
 BRANCHES = 16
-"""So many rules go into one job: planning more of them takes longer than a second job."""
+"""The most rules per job: planning more of them takes longer than a second job."""
 
 _WITHIN_PARTITION = (1 << 33) - 1
 """The part of Spark's increasing ids that counts the rows of a partition."""
@@ -45,7 +45,7 @@ class Request:
 
 T = TypeVar("T")
 Steps = Generator[list[Request], list[Piece], T]
-"""A computation in rounds: it yields what it asks, and is sent the answers in the same order."""
+"""A computation in rounds: it yields requests, and is sent the answers in the same order."""
 
 
 class Jobs:
@@ -65,7 +65,7 @@ class Jobs:
             self._compiles = wanted
 
     def answer(self, asks: Sequence[Request]) -> list[Piece]:
-        """The rows asked for, in the order of the asks: in the driver if they are few, else in files."""
+        """The requested rows, in the order of the requests: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
         next_job()
         try:
@@ -81,7 +81,7 @@ class Jobs:
         return [found[number] for number in range(len(asks))]
 
     def run(self, steps: Steps[T]) -> T:
-        """A computation of its own, to its end."""
+        """Run one computation to its end."""
         (result,) = self.run_all([steps])
         return result
 
@@ -184,7 +184,7 @@ class Jobs:
 
 
 def _batches(asks: Sequence[Request]) -> list[list[int]]:
-    """The small asks by job."""
+    """The small requests by job."""
     batches: list[list[int]] = []
     room = 0
     for number, ask in enumerate(asks):

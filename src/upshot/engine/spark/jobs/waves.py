@@ -20,9 +20,9 @@ class Task:
 
 
 def run_together(tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str, int], None]) -> None:
-    """Run all tasks to their ends, the active ones in lockstep: what they ask in a round is asked at once.
+    """Run all tasks to their ends, the active ones in lockstep: the requests of a round are answered together.
 
-    `took_part` is told of every round how many jobs it took, for every task that had a part in it.
+    `took_part` is called after every round, for every task in it, with the number of jobs.
     """
     waiting = list(tasks)
     ended: set[str] = set()
@@ -48,7 +48,7 @@ def run_together(tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str,
 def _begin(
     waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, list[Request]]
 ) -> list[Task]:
-    """Start what can start; the answer is what still waits. A task that ends without asking may let others start."""
+    """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
     progress = True
     while progress:
         progress = False

@@ -1,8 +1,8 @@
 """Backward/forward on Spark: the search for other proofs as rounds of joins.
 
 A step of the search is a job, so all rows search at once, and widen the search from step to step: each row without a
-proof asks first for one row that another derivation of it rests on, then for two, for four, and so on. What was looked
-at only for the sake of rows that are proven by now is let go: it may never have lost a derivation.
+proof first searches one premise of another derivation, then two, four, and so on. What was looked at only for the sake
+of rows that are proven by now is let go: it may never have lost a derivation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from upshot.spark.types import framed
 from upshot.syntax.ast import Variable
 
 _FEWER = 4
-"""Once so many times fewer rows are without a proof, the search is made narrow again, for those alone."""
+"""Once this many times fewer rows are without a proof, the search restarts narrow, for those alone."""
 
 _ASKED = "rows asked for"
 """The name of rows paired with the rows that request them; no relation has this name."""
@@ -38,8 +38,8 @@ Rows = dict[str, Piece]
 class BackwardForwardPropagation(Propagation):
     """A row of the views is deleted only after a search for another proof has failed. [Motik et al. 2015]
 
-    `looked` are the rows that need not be asked for: gone, proven, or in the search of the present wave; `unproven` are
-    those of the search without a proof so far.
+    `looked` are the rows that need no search: deleted, proven, or in the current wave; `unproven` are those of the
+    search without a proof so far.
     """
 
     def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
@@ -49,7 +49,7 @@ class BackwardForwardPropagation(Propagation):
         self._old = dict(self._working)
         """The old state, without what earlier waves have taken: no search comes back to it."""
         self._open, self._width = dict(self._working), 1
-        """The rows that can be asked for, and how many of them for each that asks."""
+        """The rows that can be searched, and how many of them per searching row."""
         plans = self._plans("delete")
         lost = yield from self._lost([plan for plan in plans if plan.seed], large=large)
         while _count(lost):
@@ -74,8 +74,8 @@ class BackwardForwardPropagation(Propagation):
     # ---- the search ------------------------------------------------------------------------------------------------
 
     def _search(self, lost: Rows) -> Steps[Rows]:
-        """One wave: the rows that have no proof, none if all that was lost has one. A search in which nothing is left
-        to ask for is complete, so what it has not proven has no proof."""
+        """One wave: the rows without a proof, none if all lost rows have one. An exhausted search is complete, so the
+        rows that it has not proven have no proof."""
         self._narrow(lost)
         yield from self._look_at(lost)
         begun, width = _count(lost), 1
@@ -126,8 +126,7 @@ class BackwardForwardPropagation(Propagation):
         self._proven[view] = _plus(self._proven[view], rows)
 
     def _ask(self, width: int) -> Steps[Rows]:
-        """For each row without a proof, at most so many for each rule that derivations of it rest on and that nobody
-        has looked at."""
+        """For each row without a proof, at most this many unvisited premises per rule."""
         self._driving = {(view, Change.DELETED): each for view, each in self._unproven.items() if each.count}
         due = [plan for plan in self._plans("check") if self._driven(plan)]
         if not due:
@@ -176,7 +175,7 @@ class BackwardForwardPropagation(Propagation):
         return kept.frame(self._session, framed(table.types))
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
-        """Of a rule that asks, a few for each asking row: the least ones, so that rules ask for the same derivation."""
+        """Of a searching rule, a few premises per row: the least ones, so that rules pick the same derivation."""
         if plan.action is not Action.ASK or not plan.arguments:
             return super()._heads(plan, small=small)
         assert plan.driver is not None

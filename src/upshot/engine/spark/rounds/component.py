@@ -36,8 +36,8 @@ _SIGN = {Action.GAIN: 1, Action.LOSE: -1}
 
 
 class Propagation:
-    """`fresh`: the views are to be computed from nothing; `rule_change`: they are to follow from other rules to the
-    present ones. The tables of what it reads are settled when it runs; its own are settled by it."""
+    """`fresh`: the views are computed from nothing; `rule_change`: they follow from the old rules to the present ones.
+    The tables of what it reads are settled when it runs; its own are settled by it."""
 
     def __init__(
         self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], session: SparkSession,
@@ -114,9 +114,9 @@ class Propagation:
             yield from settle_whole(table, self._working[view], self._session)
 
     def _maintain(self) -> Steps[None]:
-        """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
-        deleted. [Staudt & Jarke 1996, section 3.1] Where the rules change too, what the old rules derive goes by their
-        own deletion rules, so that nothing rests on a rule that is no longer there."""
+        """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may depend on one still to
+        be deleted. [Staudt & Jarke 1996, section 3.1] If the rules change too, rows that the old rules derive are
+        deleted by their own deletion rules, so that nothing depends on a removed rule."""
         if (yield from self._maintain_whole()):
             return
         large = self._reads_much()

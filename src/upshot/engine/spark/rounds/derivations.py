@@ -49,7 +49,7 @@ class Derivations:
         return asks
 
     def new_rows(self, answers: Sequence[Piece]) -> Steps[Piece]:
-        """The new rows, from the answers to the asks."""
+        """The new rows, from the answers to the requests."""
         if not answers:
             return nothing(self._known.types)
         if self._large:

@@ -29,8 +29,8 @@ _FIRST = 64
 
 
 def screen(plan: ProgramPlan, table: Table, session: SparkSession, limits: Limits) -> Steps[None]:
-    """Tell a settled table of a base relation whether any row of its change can matter to a view. A small change takes
-    no job: it is looked at in the driver, on the tables of the local engine."""
+    """Mark a settled table of a base relation if no row of its change can matter to a view. A small change takes no
+    job: it is looked at in the driver, on the tables of the local engine."""
     views = [view for layer in plan.normal.strata for view in layer]
     guards = relevant_rows(plan.normal, table.schema.name, views) if table.changed else None
     if guards is None:

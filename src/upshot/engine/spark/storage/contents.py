@@ -121,7 +121,7 @@ class Contents:
     # ---- frames --------------------------------------------------------------------------------------------
 
     def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
-        """All rows; `types`: only the first columns, so many."""
+        """All rows; `types`: only as many leading columns."""
         if not self.is_local:
             reads_files()
         if self._frame is None or self._frame[0] is not session:

@@ -33,8 +33,8 @@ Types = tuple[Type, ...]
 
 
 class LocalPiece:
-    """Rows in the driver, as a table of Spark's types and as tuples, each made from the other when asked for. The rows
-    are distinct; one NaN and one zero stand for all, so that tuples compare as sets of rows do."""
+    """Rows in the driver, as a table of Spark's types and as tuples, each made from the other when needed. The rows are
+    distinct; one NaN and one zero represent all, so that tuples compare as sets of rows do."""
 
     __slots__ = ("_frame", "_places", "_rows", "_table", "types")
 
@@ -116,7 +116,7 @@ class LocalPiece:
 
 
 class FilePiece:
-    """Rows in named Parquet files. `names` are the columns' names in the files, c0 … cn unless told; `types` may be
+    """Rows in named Parquet files. `names` are the columns' names in the files, by default c0 … cn; `types` may be
     fewer than the files have columns."""
 
     __slots__ = ("_folders", "_frame", "count", "files", "names", "types")

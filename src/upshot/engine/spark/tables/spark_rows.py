@@ -70,7 +70,7 @@ class SparkRows:
         return rows_from_spark(self._fetched(), self.schema.types)
 
     def some(self, count: int) -> list[Row]:
-        """Any so many rows; the others are not fetched."""
+        """At most this many rows, any; the others are not fetched."""
         if self._is_here or self._table is not None:
             return self.tuples()[:count]
         held, lender = self._open()
@@ -116,7 +116,7 @@ class SparkRows:
         return table_from_spark(self._fetched(), self.schema)
 
     def frame(self, session: Any = None) -> DataFrame:
-        """The rows as a DataFrame under the relation's column names, of the user's session unless told; nothing is
+        """The rows as a DataFrame under the relation's column names, by default of the user's session; nothing is
         collected."""
         held, lender = self._open()
         local = self._local()
@@ -135,7 +135,7 @@ class SparkRows:
         files must hold as many as there are."""
         if isinstance(folder, Path) and (self._is_here or self._table is not None):
             folder.mkdir(parents=True, exist_ok=True)
-            # A relation without columns keeps the one that stands for none.
+            # A relation without columns keeps its placeholder column.
             table = self.arrow() if self.schema.columns else self._fetched()
             pq.write_table(table, folder / "part-0.parquet")
             return

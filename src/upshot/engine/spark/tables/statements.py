@@ -28,7 +28,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`rows` are distinct; those of an upsert have distinct keys, the last row given for a key stands for all."""
+    """`rows` are distinct; those of an upsert have distinct keys, the last row of a key counts."""
 
     kind: Kind
     rows: Piece
@@ -133,7 +133,7 @@ def keys_of(rows: LocalPiece, key: Key) -> LocalPiece:
 
 
 def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> Request:
-    """Asks for the rows in files that have one of the keys."""
+    """Requests the rows in files that have one of the keys."""
     return Request(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
 
 
@@ -241,8 +241,8 @@ Near = Callable[[Table, Key], Steps[list[Row]]]
 def key_conflicts(
     table: Table, key: Key, most: int, session: SparkSession, near: Near | None = None
 ) -> Steps[list[tuple[Row, Row]]]:
-    """Pairs of rows that share a key once the change is made, one of them at least inserted; at most so many. `near`
-    finds the rows where the table does not hold them."""
+    """Pairs of rows that share a key once the change is made, one of them at least inserted; bounded. `near` finds the
+    rows where the table does not hold them."""
     inserted = table.inserted
     if not inserted.count:
         return []

@@ -61,7 +61,7 @@ class Table:
 
     @property
     def committed(self) -> Contents:
-        """The rows before any open change; `version` tells one state of them from all others, of all tables."""
+        """The rows before any open change; `version` identifies their state, among all tables."""
         return self._committed
 
     @committed.setter
@@ -134,7 +134,7 @@ class Table:
 
     @property
     def matters(self) -> bool:
-        """Test whether the change may lead to another one."""
+        """Test whether the change may cause another one."""
         return self.changed > 0 and not self.is_irrelevant
 
     @property
