@@ -355,14 +355,14 @@ class LocalEngine:
         """The new state becomes the state. Whatever can fail comes before the first table is changed."""
         with enough_memory("the end of the transaction"):
             for name in self._staged:
-                self._now.tables[name].prepare_accept()
+                self._now.tables[name].expect_accept()
         with uninterrupted():
             for name in self._staged:
                 if self._now.schemas[name].role is not Role.BASE:
                     table = self._now.tables[name]
                     self._stored += table.word(T_INS + 1) - table.word(T_DEL + 1)
             for name in self._staged:
-                self._now.tables[name].accept(prepared=True)
+                self._now.tables[name].accept()
             for component in self._visited:
                 component.accept()
             if self._before is not None:
@@ -534,7 +534,8 @@ class LocalEngine:
     def _codes(self, name: str) -> Codes:
         """The rows of a relation in the state before any open change."""
         views = self._unstored(name)
-        return views.rows(name) if views is not None else self._reading(name).in_state(OLD)
+        with enough_memory(name):
+            return views.rows(name) if views is not None else self._reading(name).in_state(OLD)
 
     def _unstored(self, name: str) -> LocalOnDemandViews | None:
         """The part that computes the view, if it is not stored."""

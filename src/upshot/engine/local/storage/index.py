@@ -55,9 +55,11 @@ class Index:
         return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
 
     def reserve_rows(self, capacity: int) -> None:
-        self.following.reserve(4 * capacity)
-        self.previous.reserve(4 * capacity)
-        self._set_chains()
+        try:
+            self.following.reserve(4 * capacity)
+            self.previous.reserve(4 * capacity)
+        finally:
+            self._set_chains()  # the first may have moved before the second could not grow
 
     def trim_rows(self, capacity: int) -> None:
         """Give back the room for rows beyond the capacity."""

@@ -212,14 +212,13 @@ class Table:
         words[first + L.T_ROOM] = room
 
     def reserve_list(self, field: int, capacity: int) -> None:
-        """Room for `capacity` row numbers in a list (or the free list)."""
-        buffer = self._free if field == L.T_FREE else self._lists[field]
+        """Room for `capacity` row numbers in a list."""
+        buffer = self._lists[field]
         if buffer.size >= 4 * capacity and self.word(field):
             return
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
-        if field != L.T_FREE:
-            self.set(field + 2, buffer.size // 4)
+        self.set(field + 2, buffer.size // 4)
 
     def _reserve_rows(self, capacity: int) -> None:
         if capacity > _MOST_ROWS:
@@ -255,8 +254,12 @@ class Table:
         self._beside = beside
 
     def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
-        """The arrays with an entry for every row: memory, the word of its address, bytes a row."""
-        buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1)]
+        """The arrays with an entry for every row: memory, the word of its address, bytes a row.
+
+        The free list is one of them, so that taking rows out, an undo above all, never asks for memory. Its pages are
+        not touched, and cost nothing, before rows are taken out.
+        """
+        buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1), (self._free, L.T_FREE, 4)]
         if self.counted:
             buffers += [(self._count, L.T_COUNT, 8), (self._gain, L.T_GAIN, 8)]
         return buffers
@@ -427,7 +430,7 @@ class Table:
         if touched == 0:
             return
         MACHINE.expect(4 * touched)
-        for field, length in ((L.T_FREE, L.T_NFREE), (L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
+        for field, length in ((L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
             self.reserve_list(field, self.word(length) + touched)
         MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
 
@@ -439,10 +442,7 @@ class Table:
         self._set_room()
 
     def finalize(self) -> None:
-        inserted = self.word(L.T_NINS)
-        MACHINE.expect(2 * (self.word(L.T_NDEL) + inserted))
-        if self.word(L.T_BEST):
-            self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + inserted)
+        MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
         MACHINE.finalize(self.storage.tables, self.storage.indexes, self.number)
         if self.word(L.T_BEST):
             self._set_room()
@@ -456,17 +456,11 @@ class Table:
         self.set(L.T_ORDER, 0 if order is None else order.address)
         self.set(L.T_BEST, L.LEAST if lattice.function == "min" else L.GREATEST)
 
-    def prepare_accept(self) -> None:
-        """Get all the memory that `accept` needs, so that it cannot fail."""
-        words, first = self.storage.words, self._first
-        deleted = words[first + L.T_NDEL]
-        MACHINE.expect(4 * (deleted + words[first + L.T_NINS]))
-        if deleted:
-            self.reserve_list(L.T_FREE, words[first + L.T_NFREE] + deleted)
+    def expect_accept(self) -> None:
+        """Load the machine code that a large `accept` takes, which may fail, before the first table changes."""
+        MACHINE.expect(4 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
 
-    def accept(self, *, prepared: bool = False) -> None:
-        if not prepared:
-            self.prepare_accept()
+    def accept(self) -> None:
         deleted = self.word(L.T_NDEL)
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
         self._release_list(L.T_RED)
@@ -485,8 +479,9 @@ class Table:
         self.set(L.T_PLAIN, 0)
         changed = self.word(L.T_NDEL) + self.word(L.T_NRED) + self.word(L.T_NINS)
         MACHINE.expect(4 * changed)
-        self.reserve_list(L.T_FREE, self.word(L.T_NFREE) + changed)
         MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
+        if self.capacity - self.word(L.T_USED) > _LONG_LIST:
+            self._trim_rows(max(self.word(L.T_USED) * 3 // 2, _LONG_LIST))
         self._set_room()
 
     def wipe(self) -> None:
