@@ -283,15 +283,29 @@ def check_cause(text: str, rule: str, row: Any, found: Any, window: Window) -> N
             assert relation in BASES, told
             assert changed(window, relation, values, operation), told
     line = next(line for line in text.splitlines() if re.match(rf"\.rule {rule}\b", line))
-    assert all(each[0] == "±" or each[1:] in line for each in found.differentials), told
+    written = [line, *halves_of_updates(line)]
+    assert all(each[0] == "±" or any(each[1:] in part for part in written) for each in found.differentials), told
     event = re.search(r" on (?:insert|delete|change) (\w+\([^)]*\))", line)
     assert event is None or {each[1:] for each in found.differentials} == {event[1]}, told
     signs = {each[0] for each in found.differentials}
+    condition = line.partition(" do ")[0]
     for statement in found.literals:
         match = re.fullmatch(r"(\w+)\(([\d, ]*)\)", statement)
         if match:
             values = tuple(int(each) for each in match[2].split(",") if each)
-            assert any(changed(window, match[1], values, sign) for sign in ("+-" if "±" in signs else signs)), told
+            # The sign is that of a literal as it is written; behind a view in its place both signs count.
+            either = "±" in signs or not re.search(rf"\b{match[1]}\(", condition)
+            assert any(changed(window, match[1], values, sign) for sign in ("+-" if either else signs)), told
+
+
+def halves_of_updates(line: str) -> list[str]:
+    """The atoms of the old and of the new row of each update that the rule reads."""
+    found = []
+    for name, text in re.findall(r"\b(?:on update|updated) (\w+)\(([^)]*)\)", line):
+        columns = text.split(", ")
+        middle = len(columns) // 2
+        found += [f"{name}({', '.join(half)})" for half in (columns[:middle], columns[middle:])]
+    return found
 
 
 def changed(window: Window, relation: str, row: Any, sign: str) -> bool:
