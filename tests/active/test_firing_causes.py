@@ -287,14 +287,13 @@ def check_cause(text: str, rule: str, row: Any, found: Any, window: Window) -> N
     assert all(each[0] == "±" or any(each[1:] in part for part in written) for each in found.differentials), told
     event = re.search(r" on (?:insert|delete|change) (\w+\([^)]*\))", line)
     assert event is None or {each[1:] for each in found.differentials} == {event[1]}, told
-    signs = {each[0] for each in found.differentials}
-    condition = line.partition(" do ")[0]
     for statement in found.literals:
         match = re.fullmatch(r"(\w+)\(([\d, ]*)\)", statement)
         if match:
             values = tuple(int(each) for each in match[2].split(",") if each)
-            # The sign is that of a literal as it is written; behind a view in its place both signs count.
-            either = "±" in signs or not re.search(rf"\b{match[1]}\(", condition)
+            # The sign is that of a literal as it is written; a row behind a view in its place may have either.
+            signs = "".join(each[0] for each in found.differentials if each[1:].startswith(f"{match[1]}("))
+            either = not signs or "±" in signs
             assert any(changed(window, match[1], values, sign) for sign in ("+-" if either else signs)), told
 
 

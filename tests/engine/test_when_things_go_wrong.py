@@ -158,3 +158,20 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     if child == 0:
         os._exit(0 if pool().submit(lambda: 7).result(timeout=60) == 7 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_room_of_many_undone_rows_is_given_back() -> None:
+    db = upshot.connect()
+    db.define(".decl a(x: number)")
+    with db.transaction() as tx:
+        tx.insert("a", [(1,), (2,)])
+    table = db._state.engine._now.tables["a"]  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="no"), db.transaction() as tx:
+        tx.insert("a", np.arange(300_000).reshape(-1, 1).tolist())
+        tx.delete("a", [(2,)])
+        raise RuntimeError("no")
+    assert table.capacity < 100_000
+    assert table.size == 2
+    with db.transaction() as tx:
+        tx.insert("a", [(7,)])
+    assert set(db.rows("a")) == {(1,), (2,), (7,)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -386,8 +386,19 @@ class LocalEngine:
                 self._factory.fetch_all()
                 failed, self._now = self._now, self._before
                 drop(failed, self._storage, keep=self._now)
+            undone = [table for name in self._staged if (table := self._now.tables.get(name)) is not None]
             self._close_change()
+        self._give_back([table for table in undone if table.is_mostly_free])
         self._collect()
+
+    def _give_back(self, tables: list[Table]) -> None:
+        """Give back the room that undone rows took, once the rows that users hold of them are copied out; if even
+        that does not fit, the room stays for the next change."""
+        with suppress(MemoryError):
+            if tables:
+                self._factory.fetch_all()
+            for table in tables:
+                table.give_back()
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:

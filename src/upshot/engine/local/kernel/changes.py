@@ -199,18 +199,15 @@ def restore(table: int, indexes: int, field: int) -> None:
 def rollback(tables: int, indexes: int, number: int) -> None:
     """The state before the transaction, from whatever point its changes had reached."""
     table = tables + 8 * L.TABLE_WORDS * number
-    freed = load8(table, L.T_NFREE)
     restore(table, indexes, L.T_RED)
     restore(table, indexes, L.T_DEL)
     restore(table, indexes, L.T_INS)
     clear_lists(table)
-    # What was freed before must not be gone through at every rollback.
-    if load8(table, L.T_NFREE) > 2 * freed:
-        drop_last_rows(table)
 
 
-def drop_last_rows(table: int) -> None:
-    """Let the rows in use end with the last one that is not free."""
+def drop_last_rows(tables: int, number: int) -> None:
+    """Let the places of rows end with the last one in use."""
+    table = tables + 8 * L.TABLE_WORDS * number
     flags, used = load8(table, L.T_FLAGS), load8(table, L.T_USED)
     while used > 0 and load1(flags, used - 1) == 0:
         used -= 1
@@ -279,7 +276,8 @@ def find_rows(tables: int, number: int, keys: int, count: int, found: int, mask:
         store4(found, i, row if row >= 0 else -1)
 
 
-INNER = (clear_lists, restore, drop_last_rows, stage)
+INNER = (clear_lists, restore, stage)
 ENTRIES = (
-    stage, stage_upsert, key_conflicts, settle, finalize, accept, rollback, build_index, retract, matching, find_rows,
+    stage, stage_upsert, key_conflicts, settle, finalize, accept, rollback, drop_last_rows, build_index, retract, matching,
+    find_rows,
 )  # fmt: skip

@@ -105,6 +105,7 @@ class Machine:
         self.finalize = entries["finalize"]
         self.accept = entries["accept"]
         self.rollback = entries["rollback"]
+        self.drop_last_rows = entries["drop_last_rows"]
         self.build_index = entries["build_index"]
         self.retract = entries["retract"]
         self.matching = entries["matching"]

@@ -480,8 +480,17 @@ class Table:
         changed = self.word(L.T_NDEL) + self.word(L.T_NRED) + self.word(L.T_NINS)
         MACHINE.expect(4 * changed)
         MACHINE.rollback(self.storage.tables, self.storage.indexes, self.number)
-        if self.capacity - self.word(L.T_USED) > _LONG_LIST:
-            self._trim_rows(max(self.word(L.T_USED) * 3 // 2, _LONG_LIST))
+        self._set_room()
+
+    @property
+    def is_mostly_free(self) -> bool:
+        """Test whether more places of rows are free than in use, and they are many."""
+        return self.word(L.T_NFREE) > max(_LONG_LIST, self.word(L.T_USED) // 2)
+
+    def give_back(self) -> None:
+        """Give back the room behind the last row in use. Nobody may read freed rows by number any more."""
+        MACHINE.drop_last_rows(self.storage.tables, self.number)
+        self._trim_rows(max(self.word(L.T_USED) * 3 // 2, _LONG_LIST))
         self._set_room()
 
     def wipe(self) -> None:
