@@ -278,6 +278,6 @@ def find_rows(tables: int, number: int, keys: int, count: int, found: int, mask:
 
 INNER = (clear_lists, restore, stage)
 ENTRIES = (
-    stage, stage_upsert, key_conflicts, settle, finalize, accept, rollback, drop_last_rows, build_index, retract, matching,
-    find_rows,
+    stage, stage_upsert, key_conflicts, settle, finalize, accept, rollback, drop_last_rows, build_index, retract,
+    matching, find_rows,
 )  # fmt: skip
