@@ -168,8 +168,7 @@ def test_the_room_of_many_undone_rows_is_given_back() -> None:
     table = db._state.engine._now.tables["a"]  # type: ignore[attr-defined]
     db.define(".deny negative(X) :- a(X), X < 0.")
     with pytest.raises(upshot.ConstraintError), db.transaction() as tx:
-        tx.insert("a", np.arange(-1, 300_000).reshape(-1, 1).tolist())
-        tx.delete("a", [(2,)])
+        tx.insert("a", [(i,) for i in range(-1, 300_000)])
     assert table.capacity < 100_000
     assert table.size == 2
     with db.transaction() as tx:
