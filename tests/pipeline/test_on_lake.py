@@ -34,6 +34,8 @@ FAULTS = (
     "finish:1",
 )
 """Each ends a run; the next one begins with a new temporary directory, and with nothing but the lake."""
+FEW_FAULTS = ("stage:1", "recorded:1", "publish:3")
+"""Before the commit, after it, and in the sinks; on a disk `make test` goes through every place."""
 
 
 @pytest.fixture
@@ -72,12 +74,13 @@ def record(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 # ---- pipelines ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("faults", [FEW_FAULTS, pytest.param(FAULTS, marks=pytest.mark.deep)], ids=["few", "all"])
 def test_a_driver_struck_down_at_every_step_is_continued_by_one_with_another_disk(
-    spark: Any, tmp_path: Path, remote: Callable[[str], RemoteLake], mortal: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, remote: Callable[[str], RemoteLake], mortal: pytest.MonkeyPatch, faults: tuple[str, ...]
 ) -> None:
-    changes = random_changes(1, len(FAULTS) + 1)
+    changes = random_changes(1, len(faults) + 1)
     struck = remote("struck")
-    for change, fault in zip(changes, FAULTS, strict=False):
+    for change, fault in zip(changes, faults, strict=False):
         struck.change(*change)
         strike_down(struck, mortal, fault)
     struck.change(*changes[-1])

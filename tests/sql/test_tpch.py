@@ -14,7 +14,7 @@ import pytest
 import upshot
 from bench.tpch import SCHEMA, queries
 from bench.tpch.data import Generator, Row, Rows
-from tests.pipeline.postgres import started
+from tests.pipeline.postgres import Cluster
 from tests.sql.against_postgres import Postgres, literal_text
 from upshot.core.schema import Schema
 
@@ -127,8 +127,8 @@ def test_all_queries_follow_refreshes_as_duckdb_answers() -> None:
 
 
 @pytest.mark.slow
-def test_all_queries_follow_refreshes_as_postgres_answers() -> None:
-    with started() as cluster, upshot.connect() as db:
+def test_all_queries_follow_refreshes_as_postgres_answers(cluster: Cluster) -> None:
+    with upshot.connect() as db:
         server = Postgres(cluster, [])
         try:
             follow(db, PostgresJudge(server), queries(), 0.002, 5)
