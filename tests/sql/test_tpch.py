@@ -96,11 +96,13 @@ def deletions(delete: Rows) -> list[str]:
     return [f"DELETE FROM {name} WHERE {columns[name]} IN ({keys})" for name in delete if keys]  # noqa: S608
 
 
-def follow(db: upshot.Database, judge: Any, chosen: Mapping[str, str], scale: float, orders: int) -> None:
-    """Loads the tables and refreshes them; after every transaction rows and changes must be those of the judge."""
+def follow(
+    db: upshot.Database, judge: Any, chosen: Mapping[str, str], scale: float, orders: int, *, refreshes: int = 4
+) -> None:
+    """Load the tables and refresh them; after every transaction rows and changes must be those of the judge."""
     generator = Generator(scale)
     tables = generator.tables()
-    steps = [({name: list(rows) for name, rows in tables.items()}, {}), *generator.refreshes(tables, orders, 4)]
+    steps = [({name: list(rows) for name, rows in tables.items()}, {}), *generator.refreshes(tables, orders, refreshes)]
     db.define(SCHEMA)
     db.define("".join(f"CREATE VIEW {name} AS {query};\n" for name, query in chosen.items()))
     before = {name: comparable(db.rows(name)) for name in chosen}
