@@ -63,7 +63,7 @@ def uri(spark: Any, object_store: ObjectStore, tmp_path: Path) -> str:
     return f"{object_store.uri}/{tmp_path.name}/db"
 
 
-@pytest.fixture(params=["deltalake", "spark"])
+@pytest.fixture(params=["deltalake", pytest.param("spark", marks=pytest.mark.deep)])
 def record(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who writes the records of a store: `deltalake` where it reaches the location, else Delta's classes in Spark."""
     if request.param == "spark":
@@ -134,6 +134,7 @@ def test_a_database_on_a_lake_is_opened_as_it_was_left(spark: Any, uri: str, rec
         assert [len(past.changes["edge"].inserted) for past in again.history(1)] == [2, 20_000, 1]
 
 
+@pytest.mark.parametrize("record", ["deltalake", "spark"], indirect=True)
 def test_who_opens_a_store_on_a_lake_last_has_it(spark: Any, uri: str, record: str) -> None:
     first = upshot.connect(uri, spark=spark, engine="local")
     first.define(CLOSURE)
@@ -150,6 +151,7 @@ def test_who_opens_a_store_on_a_lake_last_has_it(spark: Any, uri: str, record: s
         assert third.rows("edge").sorted() == [(1, 2), (3, 4)]
 
 
+@pytest.mark.parametrize("record", ["deltalake", "spark"], indirect=True)
 def test_a_store_that_cannot_be_taken_over_says_so(
     spark: Any, uri: str, record: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
