@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.properties.engines import Make, using
-from tests.properties.settings import is_slice, is_soak
+from tests.properties.settings import is_soak
 from tests.properties.strategies import STRATEGIES, view_options
 from tests.scripts.script_file import read_script
 from tests.scripts.test_scripts import SCRIPTS, Engine, run
@@ -25,20 +24,16 @@ def fails_somewhere(path: Path) -> bool:
     return any(line.startswith("error:") for step in read_script(path).steps for line in step.expected)
 
 
-STEPS = 6 if is_slice() else None
-"""Steps of each script that a pack takes: each is a commit of the whole pack, and a few scripts are long."""
-
-
-def play(path: Path, strategy: str, most: int | None = None) -> None:
+def play(path: Path, strategy: str) -> None:
     script = read_script(path)
-    run(Engine(script.program, strategy), replace(script, steps=script.steps[:most]))
+    run(Engine(script.program, strategy), script)
 
 
 def parts(strategy: str) -> dict[str, Part]:
     """The scripts that this strategy can maintain a view of."""
     chosen = [path for path in SCRIPTS if not fails_somewhere(path)]
     able = [path for path in chosen if view_options(check(parse(read_script(path).program)), strategy)]
-    return {f"{path.stem}, {strategy}": partial(play, path, strategy, STEPS) for path in able}
+    return {f"{path.stem}, {strategy}": partial(play, path, strategy) for path in able}
 
 
 def in_turn() -> dict[str, Part]:
