@@ -1,4 +1,4 @@
-"""Runs the suites, each in its own pytest process, as many at a time as there are cores, and sums them up in a table.
+"""Runs the suites, each in its own pytest process, one more at a time than there are cores, and prints a table of them.
 
     python tests/run_suites.py                  every suite, the slice that `make test` promises
     python tests/run_suites.py --fast           small slices, without tests marked slow or deep
@@ -34,15 +34,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20260131
-CASES = 250
-"""Random cases of `make test`; `make soak` takes more."""
+CASES = 120
+"""Random cases of `make test`, as in `tests/properties/settings.py`; `make soak` takes more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at five
     times that. `unless` names why a suite cannot run here, when it cannot. What is not `quick` is left to `make test`
-    by `make check`, which says so. Of a suite with a `share` only those files run, unless it is soaked."""
+    by `make check`, which says so, and what is `deep` to `make soak`. Of a suite with a `share` only those files run,
+    unless it is soaked without an end."""
 
     name: str
     path: str
@@ -50,6 +51,7 @@ class Suite:
     arguments: tuple[str, ...] = ()
     unless: str = ""
     quick: bool = True
+    deep: bool = False
     share: tuple[str, ...] = ()
 
 
@@ -98,10 +100,14 @@ def missing_for_browser() -> str:
 _JAVA = 17
 _NO_SPARK = missing_for_spark()
 
-_ON_A_CLUSTER = ("tests/spark/test_conformance_goldens.py", "tests/spark/test_engine_statements.py")
-"""Every Spark suite can run on a cluster whose machines share nothing; a job costs three times as much there."""
-_SOAKED_ON_A_CLUSTER = (*_ON_A_CLUSTER, "tests/spark/test_decomposed.py", "tests/spark/test_without_pivot.py")
-"""In a soak for some minutes; with MINUTES=0 it takes them all."""
+_ON_A_CLUSTER = (
+    "tests/spark/test_conformance_goldens.py",
+    "tests/spark/test_engine_statements.py",
+    "tests/spark/test_decomposed.py",
+    "tests/spark/test_without_pivot.py",
+)
+"""Every Spark suite can run on a cluster whose machines share nothing; a job costs three times as much there. These do
+in a soak for some minutes; `make test` has `tests/cluster/test_apart.py`."""
 
 SUITES = (
     Suite("docstrings", "src", 60, ("--doctest-modules",)),
@@ -110,15 +116,15 @@ SUITES = (
     Suite("check", "tests/check", 60),
     Suite("rewrites", "tests/rewrites", 90),
     Suite("plan", "tests/plan", 30),
-    Suite("engine", "tests/engine", 240),
+    Suite("engine", "tests/engine", 180),
     Suite("goldens", "tests/goldens", 60),
-    Suite("database", "tests/database", 120),
-    Suite("sql", "tests/sql", 240),
+    Suite("database", "tests/database", 100),
+    Suite("sql", "tests/sql", 120),
     Suite("active", "tests/active", 60),
     Suite("reasons", "tests/reasons", 90, quick=False),
     Suite("revise", "tests/revise", 150, quick=False),
     Suite("scripts", "tests/scripts", 60),
-    Suite("properties", "tests/properties", 400),
+    Suite("properties", "tests/properties", 200),
     Suite("cli", "tests/cli", 90, quick=False),
     Suite("docs", "tests/docs", 100),
     Suite("bench", "tests/bench", 60, quick=False),
@@ -126,16 +132,16 @@ SUITES = (
     Suite("service", "tests/service", 340, quick=False),
     Suite("client", "tests/client", 90, quick=False),
     Suite("page", "tests/page", 110, unless=missing_for_browser(), quick=False),
-    Suite("spark", "tests/spark", 1300, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 700, unless=_NO_SPARK, quick=False),
-    Suite("cluster", "tests/cluster", 600, unless=_NO_SPARK, quick=False),
-    Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, quick=False, share=_ON_A_CLUSTER),
+    Suite("spark", "tests/spark", 850, unless=_NO_SPARK),
+    Suite("pipeline", "tests/pipeline", 500, unless=_NO_SPARK, quick=False),
+    Suite("cluster", "tests/cluster", 350, unless=_NO_SPARK, quick=False),
+    Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, deep=True, share=_ON_A_CLUSTER),
 )
 
 _ON_SPARK = ("tests/spark", "tests/pipeline", "tests/cluster")
 
-LANES = min(4, max(2, os.cpu_count() or 1))
-"""Suites that run at a time: those with Spark wait for it more than they compute."""
+LANES = min(4, 1 + (os.cpu_count() or 1))
+"""Suites that run at a time: those with Spark, a service or a browser wait for it more than they compute."""
 SPARK_LANES = 2
 """Suites on Spark that run at a time: each takes some gigabytes."""
 
@@ -155,15 +161,16 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = _options(argv)
     slice_ = _slice(options)
-    suites = [s for s in SUITES if (s.name in options.suites if options.suites else s.quick or not options.fast)]
+    suites = [s for s in SUITES if (s.name in options.suites if options.suites else _is_due(s, options))]
     missing = _unlisted() + _absent(suites)
     if missing:
         print("\n".join(missing), file=sys.stderr)
         return 2
     left_out = f", without tests marked {' or '.join(slice_.without)}" if slice_.without else ""
     print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{left_out}")
-    if left := [suite.name for suite in SUITES if suite not in suites and not options.suites]:
-        print(f"left to `make test`: {', '.join(left)}")
+    for command, is_deep in (("make test", False), ("make soak", True)):
+        if left := [s.name for s in SUITES if s not in suites and s.deep is is_deep and not options.suites]:
+            print(f"left to `{command}`: {', '.join(left)}")
     if not options.fast and any(map(_is_on_spark, suites)) and not _NO_SPARK:
         subprocess.run([sys.executable, "-m", "tests.spark_jvm"], cwd=ROOT, check=True)
     began = time.monotonic()
@@ -191,9 +198,13 @@ def _options(argv: list[str]) -> argparse.Namespace:
     return options
 
 
+def _is_due(suite: Suite, options: argparse.Namespace) -> bool:
+    return options.soak or (not suite.deep and (suite.quick or not options.fast))
+
+
 def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
-        usual = Slice(cases=40, seed=SEED, without=("slow", "deep"), patience=5.0)
+        usual = Slice(cases=20, seed=SEED, without=("slow", "deep"), patience=5.0)
     elif options.minutes:
         usual = Slice(cases=500, seed=random.SystemRandom().randrange(2**31), without=(), patience=20.0)
     elif options.soak:
@@ -267,7 +278,7 @@ def _rounds(suites: list[Suite], slice_: Slice, extra: list[str], deadline: floa
         replace(suite, name=f"{suite.name}: {file.name}", path=str(file.relative_to(ROOT)), share=())
         for suite in suites
         for file in sorted((ROOT / suite.path).rglob("test_*.py"))
-        if (suite.share and str(file.relative_to(ROOT)) in _SOAKED_ON_A_CLUSTER)
+        if (suite.share and str(file.relative_to(ROOT)) in suite.share)
         or (not suite.share and any(word in file.read_text(encoding="utf-8") for word in _SOAKED))
     ]
     lanes = [[f for f in files if _is_on_spark(f) is on_spark] for on_spark in (False, True)]

@@ -12,6 +12,8 @@ import pytest
 import upshot
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
+from tests.spark import test_engine_statements
+from tests.spark.engine_driver import IN_FILES
 from tests.spark.one_core_slice import commit_beyond_memory
 from tests.spark.test_conformance_random import Trial, agree, packs
 from upshot.core.errors import EngineError
@@ -90,12 +92,20 @@ def expected() -> Iterator[tuple[list[Change], dict[str, set[Any]]]]:
         yield [changed(db, *change) for change in CHANGES], states(db)
 
 
-@pytest.fixture(params=["hdfs", "s3a"])
+@pytest.fixture
 def location(request: pytest.FixtureRequest, hdfs: Hdfs, object_store: ObjectStore) -> str:
     return {"hdfs": f"{hdfs.uri}/upshot", "s3a": f"{object_store.uri}/upshot"}[request.param]
 
 
-@pytest.fixture(params=["in the driver", "on executors"])
+CROSSED = [
+    ("hdfs", "on executors"),
+    ("s3a", "in the driver"),
+    pytest.param("hdfs", "in the driver", marks=pytest.mark.deep),
+    pytest.param("s3a", "on executors", marks=pytest.mark.deep),
+]
+
+
+@pytest.fixture
 def way(request: pytest.FixtureRequest, spark_apart: Any) -> Iterator[None]:
     """Small recursions run in the driver, unless nothing may."""
     if request.param == "on executors":
@@ -105,6 +115,7 @@ def way(request: pytest.FixtureRequest, spark_apart: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("location", "way"), CROSSED, indirect=True)
 def test_a_closure_of_420_edges_and_its_changes_are_those_of_the_local_engine(
     spark_apart: Any, location: str, expected: tuple[list[Change], dict[str, set[Any]]]
 ) -> None:
@@ -117,6 +128,7 @@ def test_a_closure_of_420_edges_and_its_changes_are_those_of_the_local_engine(
         db.verify()
 
 
+@pytest.mark.parametrize("location", ["hdfs", pytest.param("s3a", marks=pytest.mark.deep)], indirect=True)
 def test_rows_enter_and_leave_as_frames(
     spark_apart: Any, location: str, expected: tuple[list[Change], dict[str, set[Any]]]
 ) -> None:
@@ -141,6 +153,25 @@ def test_random_programs_are_exact(
     made: list[list[Trial]] = packs(f"apart {storage} {pack}")
     trials = [trial for trials in made for trial in trials][: 12 if storage == "hdfs" else 4]
     agree(lambda: upshot.connect(spark=spark_apart, engine="spark", location=place), trials)
+
+
+STATEMENTS = (
+    test_engine_statements.test_statements_in_any_order_mean_what_they_mean_locally,
+    test_engine_statements.test_upserts_and_conflicts_by_key,
+    test_engine_statements.test_a_key_of_a_counted_view_compares_rows_without_their_number_of_derivations,
+    test_engine_statements.test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways,
+)
+
+
+@pytest.mark.parametrize("statements", STATEMENTS, ids=lambda each: each.__name__.removeprefix("test_"))
+def test_statements_mean_the_same_in_files_on_hdfs(
+    spark_apart: Any, hdfs: Hdfs, statements: Callable[[Any, int], None]
+) -> None:
+    spark_apart.conf.set("upshot.location", f"{hdfs.uri}/statements")
+    try:
+        statements(spark_apart, IN_FILES)
+    finally:
+        spark_apart.conf.unset("upshot.location")
 
 
 def test_keys_that_were_set_at_run_time_reach_executors(spark_apart: Any, object_store: ObjectStore) -> None:
@@ -178,10 +209,14 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "frame": lambda db: (db.define(PROGRAM), db.rows("closure").to_spark().count()),
     "verify": lambda db: (db.define(PROGRAM), db.verify()),
 }
+OTHERWISE = ("by the setting", "by nobody")
+REFUSED = [
+    *(("by the call", call) for call in CALLS),
+    *(pytest.param(n, c, marks=[pytest.mark.deep] if c != "commit" else []) for n in OTHERWISE for c in CALLS),
+]
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("named", ["by the call", "by the setting", "by nobody"])
+@pytest.mark.parametrize(("named", "call"), REFUSED)
 def test_every_call_on_a_folder_of_the_driver_ends_in_an_error_that_names_it(
     spark_apart: Any, tmp_path: Path, named: str, call: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""The driver of a pipeline dies on a cluster, in the middle of a batch; the next run makes good what is missing."""
+"""The driver of a pipeline dies on a cluster, in the middle of a batch; the next run makes good what is missing.
+
+Deep: that of `test_other_driver.py` loses its disk, too."""
 
 from __future__ import annotations
 
@@ -106,9 +108,8 @@ def expected(count: int) -> list[tuple[int, int, int]]:
     return sorted(log)
 
 
-@pytest.mark.parametrize(
-    "faults", [("recorded",), pytest.param(FAULTS, marks=pytest.mark.deep)], ids=["once recorded", "at every step"]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("faults", [("recorded",), FAULTS], ids=["once recorded", "at every step"])
 def test_a_pipeline_whose_driver_is_killed_ends_as_if_nothing_had_happened(
     cluster: Cluster, tmp_path: Path, faults: tuple[str, ...]
 ) -> None:

@@ -130,7 +130,7 @@ def both(spark: Any) -> Iterator[tuple[Any, Any]]:
         yield db, local
 
 
-@pytest.mark.parametrize("after", [1, 5])
+@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.deep), 5])
 def test_a_commit_survives_the_death_of_an_executor(
     spark: Any, cluster: Cluster, both: tuple[Any, Any], after: int
 ) -> None:
@@ -149,6 +149,7 @@ def test_a_commit_survives_the_death_of_an_executor(
     agree(db, local)
 
 
+@pytest.mark.deep
 def test_a_commit_survives_the_death_of_a_worker_and_so_does_the_next(
     spark: Any, cluster: Cluster, both: tuple[Any, Any]
 ) -> None:

@@ -68,7 +68,7 @@ def followed(lake: Lake, changes: tuple[Change, ...], **watched: Any) -> dict[st
     ("engine", "count"),
     [
         ("spark", 2),
-        ("auto", 1),
+        pytest.param("auto", 1, marks=pytest.mark.deep),
         pytest.param("spark", len(CHANGES), marks=pytest.mark.deep),
         pytest.param("auto", len(CHANGES), marks=pytest.mark.deep),
     ],

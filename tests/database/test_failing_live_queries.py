@@ -216,7 +216,7 @@ FAILING = ["a(X), Y = 10 / (X - $d)", "v(X), Y = 10 / (X - $d)", "v(X), b(Z), Y 
 SAFE = ["v(X), X > $d", "a(X), b(X)", "N = count : { v(_) }"]
 
 
-@pytest.mark.parametrize("number", range(case_count(6)))
+@pytest.mark.parametrize("number", range(case_count(12)))
 def test_commits_and_followers_agree_with_queries_while_others_fail(number: int) -> None:
     rng = random.Random(base_seed() + number)
     more = rng.choice(

@@ -15,6 +15,7 @@ from tests.properties.settings import case_count, seed_of
 from upshot.check import check
 from upshot.core.errors import ProgramError
 from upshot.engine.naive import evaluate
+from upshot.plan.rule_changes import RuleChange
 from upshot.syntax import parse, print_item
 from upshot.syntax.ast import Program, Rule
 
@@ -304,3 +305,18 @@ def test_a_constraint_that_is_written_twice_and_then_once_leaves_no_violation_st
             tx.delete("a", [(5,)])
         assert plain(tx.changes["late"].deleted) == {(5,)}
         db.verify()
+
+
+def test_the_rules_of_a_view_are_compared_a_few_times_however_many_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = RuleChange.added
+    compared = []
+    monkeypatch.setattr(RuleChange, "added", property(lambda it: compared.append(it) or found.fget(it)))
+    rules = "".join(f"v(X) :- a(X), X != {number}.\n" for number in range(40))
+    with connect() as db:
+        db.define(f".decl a(x: number) .decl v(x: number)\n.view v strategy=counting\n{rules}")
+        with db.transaction() as tx:
+            tx.insert("a", [(1,), (2,)])
+        db.add_rule("v(-X) :- a(X), X > 1.")
+        assert plain(db.rows("v")) == {(1,), (2,), (-2,)}
+        db.verify()
+    assert 0 < len(compared) <= 5

@@ -25,7 +25,7 @@ to_three(X) :- path(X, 3).
 .output path
 .output to_three
 """
-HEAVY = ("numba", "pyarrow", "pyspark", "sqlglot", "pandas")
+HEAVY = ("numba", "pyarrow", "pyspark", "sqlglot", "pandas", "sqlite3")
 ASIDE = (
     *("upshot.active.run", "upshot.pipeline", "upshot.reasons", "upshot.revise", "upshot.service", "upshot.store"),
     *("upshot.spark.location", "upshot.sql.program", "upshot.engine.local.queries.on_demand"),

@@ -98,7 +98,8 @@ def _make(cluster: Cluster, folder: Path, owner: Any) -> None:
 
 
 def _options(cluster: Cluster, folder: Path) -> str:
-    return f"-c listen_addresses=127.0.0.1 -p {cluster.port} -k {folder} -c fsync=off"
+    # Statements over a few rows are compiled for seconds where the planner does not know how few.
+    return f"-c listen_addresses=127.0.0.1 -p {cluster.port} -k {folder} -c fsync=off -c jit=off"
 
 
 def _control(cluster: Cluster, folder: Path, owner: Any, *arguments: str) -> None:

@@ -75,7 +75,7 @@ FAULTS = (
 """Each ends the process in the batch after the one that was left behind by the end before."""
 
 FEW_FAULTS = ("recorded:1",)
-"""What `make test` kills for good: when the commit is made, and no sink knows of it."""
+"""What a soak for some minutes kills for good: when the commit is made, and no sink knows of it."""
 
 
 def start(lake: Lake, **environment: str) -> int:
@@ -94,11 +94,12 @@ def half_written(lake: Lake) -> None:
     (lake.root / "out" / "path" / "part-00000-5f-c000.snappy.parquet").write_bytes(b"half")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_killed_driver_leaves_nothing_undone_or_done_twice(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All places by `make soak`; `make test` kills at a few, and ends the run at every one in this process, below."""
+    """All places by `make soak` without an end. `make test` ends the run at every one in this process, below, and kills
+    drivers for good in `test_rules.py` and on a cluster."""
     faults = FAULTS if is_soak() else FEW_FAULTS
     changes = random_changes(1, len(faults) + 1)
     killed = Lake(tmp_path / "killed")

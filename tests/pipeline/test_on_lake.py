@@ -34,6 +34,8 @@ FAULTS = (
     "finish:1",
 )
 """Each ends a run; the next one begins with a new temporary directory, and with nothing but the lake."""
+FEW_FAULTS = ("stage:1", "recorded:1", "publish:3")
+"""Before the commit, after it, and in the sinks; on a disk `make test` goes through every place."""
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def uri(spark: Any, object_store: ObjectStore, tmp_path: Path) -> str:
     return f"{object_store.uri}/{tmp_path.name}/db"
 
 
-@pytest.fixture(params=["deltalake", "spark"])
+@pytest.fixture(params=["deltalake", pytest.param("spark", marks=pytest.mark.deep)])
 def record(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who writes the records of a store: `deltalake` where it reaches the location, else Delta's classes in Spark."""
     if request.param == "spark":
@@ -72,12 +74,13 @@ def record(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 # ---- pipelines ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("faults", [FEW_FAULTS, pytest.param(FAULTS, marks=pytest.mark.deep)], ids=["few", "all"])
 def test_a_driver_struck_down_at_every_step_is_continued_by_one_with_another_disk(
-    spark: Any, tmp_path: Path, remote: Callable[[str], RemoteLake], mortal: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, remote: Callable[[str], RemoteLake], mortal: pytest.MonkeyPatch, faults: tuple[str, ...]
 ) -> None:
-    changes = random_changes(1, len(FAULTS) + 1)
+    changes = random_changes(1, len(faults) + 1)
     struck = remote("struck")
-    for change, fault in zip(changes, FAULTS, strict=False):
+    for change, fault in zip(changes, faults, strict=False):
         struck.change(*change)
         strike_down(struck, mortal, fault)
     struck.change(*changes[-1])
@@ -131,6 +134,7 @@ def test_a_database_on_a_lake_is_opened_as_it_was_left(spark: Any, uri: str, rec
         assert [len(past.changes["edge"].inserted) for past in again.history(1)] == [2, 20_000, 1]
 
 
+@pytest.mark.parametrize("record", ["deltalake", "spark"], indirect=True)
 def test_who_opens_a_store_on_a_lake_last_has_it(spark: Any, uri: str, record: str) -> None:
     first = upshot.connect(uri, spark=spark, engine="local")
     first.define(CLOSURE)
@@ -147,6 +151,7 @@ def test_who_opens_a_store_on_a_lake_last_has_it(spark: Any, uri: str, record: s
         assert third.rows("edge").sorted() == [(1, 2), (3, 4)]
 
 
+@pytest.mark.parametrize("record", ["deltalake", "spark"], indirect=True)
 def test_a_store_that_cannot_be_taken_over_says_so(
     spark: Any, uri: str, record: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,8 +6,8 @@ import hashlib
 import os
 
 DEFAULT_SEED = 20260131
-CASES = 250
-"""What `make test` takes."""
+CASES = 120
+"""Random cases of `make test`: one for each focus and strategy. `make soak` takes more, with other seeds."""
 SOAK = 10_000
 
 
@@ -24,6 +24,11 @@ def case_count(share: int = 1, *, least: int = 1) -> int:
 def is_soak() -> bool:
     """Whether the run was told to take its time."""
     return case_count() > SOAK
+
+
+def is_slice() -> bool:
+    """Test whether this is `make check` or `make test`, which take short cases where a step costs much."""
+    return case_count() <= CASES
 
 
 def seed_of(suite: str, number: int) -> int:

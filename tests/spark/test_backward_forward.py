@@ -14,7 +14,7 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, is_soak, seed_of
 from tests.spark.conftest import Place
 from tests.spark.engine_driver import IN_FILES, SparkDriver
-from tests.spark.test_conformance_random import agree
+from tests.spark.test_conformance_random import agree, shortened
 from tests.spark.test_engine_failures import Unreliable
 from upshot.core.errors import OverflowError_
 
@@ -252,6 +252,7 @@ def test_random_programs_search_and_change_as_the_oracle_says(
 
     monkeypatch.setattr(BackwardForwardPropagation, "_search", counted)
     make: Make = request.getfixturevalue(way)
-    cases = [random_case(seed_of(f"spark bf {way}", n), FOCUSES[n % 2]) for n in range(case_count(120, least=4))]
+    seeds = [seed_of(f"spark bf {way}", n) for n in range(case_count(120, least=4))]
+    cases = [shortened(random_case(seed, FOCUSES[n % 2])) for n, seed in enumerate(seeds)]
     agree(make, [(check_transactions, case, "bf policy=strict") for case in cases])
     assert len(searches) > len(cases)

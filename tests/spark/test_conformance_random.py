@@ -17,7 +17,7 @@ from tests.properties.engines import Make, using
 from tests.properties.evolution import Evolution, Version, random_evolution
 from tests.properties.exactness import check_evolution, check_late_views, check_splits, check_transactions
 from tests.properties.random_programs import random_case
-from tests.properties.settings import case_count, is_soak, seed_of
+from tests.properties.settings import case_count, is_slice, is_soak, seed_of
 from tests.properties.shrinking import as_script, shrink
 from tests.properties.strategies import STRATEGIES
 from tests.properties.test_evolving_programs import FOCUSES as EVOLVING
@@ -46,11 +46,15 @@ PROPERTIES: dict[str, tuple[Property, int]] = {
     "splits": (check_splits, 1),
 }
 """With how many of ten cases: each way to cut the changes costs as much as all transactions together."""
+SHORT = 2
+"""Transactions of a case in `make test`, which cuts them in no other way: each is a commit of the whole pack."""
 
 
 def packs(name: str) -> list[list[Trial]]:
     """This run's share of the cases, cut into packs; properties, focuses and strategies take turns."""
     properties = [each for each, times in PROPERTIES.values() for _ in range(times)]
+    if is_slice():
+        properties.remove(check_splits)
     wanted = case_count(SHARE, least=12)
     trials: list[Trial] = []
     # Four strides without a common factor: before anything comes round again, everything has met everything.
@@ -60,8 +64,13 @@ def packs(name: str) -> list[list[Trial]]:
             # Reading a view that is not stored is a job; a copy must be as exact.
             strategy += " materialized=true"
         case = random_case(seed_of(f"spark {name} {focus}", number), FOCUSES[focus])
-        trials.append((properties[number % 10], case, strategy))
+        trials.append((properties[number % len(properties)], shortened(case), strategy))
     return [trials[start : start + PACK] for start in range(0, len(trials), PACK)]
+
+
+def shortened(case: Case) -> Case:
+    """The case as far as this run follows it."""
+    return replace(case, transactions=case.transactions[:SHORT]) if is_slice() else case
 
 
 def named(trials: list[Trial]) -> dict[str, Part]:
@@ -97,7 +106,7 @@ def numbered(made: list[list[Trial]]) -> list[object]:
 
 @pytest.mark.parametrize("pack", numbered(packs("memory")))
 def test_changes_and_states_equal_the_oracles(on_spark: Make, pack: list[Trial]) -> None:
-    """Also views defined late, and changes cut into transactions this way and that."""
+    """Also views defined late and, in a soak, changes cut into transactions this way and that."""
     agree(on_spark, pack)
 
 
@@ -107,7 +116,7 @@ def histories(name: str) -> dict[str, Part]:
     for number in range(case_count(HISTORIES, least=4)):
         focus = list(EVOLVING)[number % len(EVOLVING)]
         case = random_evolution(seed_of(f"spark histories {name} {focus}", number), EVOLVING[focus], reopen=0)
-        short = case if is_soak() else replace(case, steps=case.steps[:5])
+        short = replace(case, steps=case.steps[:3]) if is_slice() else case
         found[f"history {case.seed}, {focus}"] = partial(check_evolution, lenient(short))
     return found
 
@@ -147,9 +156,7 @@ def test_they_do_so_when_nobody_may_hold_a_relation(by_rounds: Make, strategy: s
     """A view on demand takes some dozens of rounds, each a job."""
     seeds = [seed_of(f"spark rounds {strategy}", number) for number in range(case_count(20 * SHARE))]
     focuses = [FOCUSES[name] for name in FOCUSES]
-    cases = [random_case(seed, focuses[number % len(focuses)]) for number, seed in enumerate(seeds)]
-    if not is_soak():
-        cases = [replace(case, transactions=case.transactions[:2]) for case in cases]
+    cases = [shortened(random_case(seed, focuses[number % len(focuses)])) for number, seed in enumerate(seeds)]
     agree(by_rounds, [(check_transactions, case, f"{strategy} materialized=true") for case in cases])
 
 

@@ -71,7 +71,7 @@ class Unreliable:
         patch.setattr(Jobs, "answer", answer)
 
 
-@pytest.mark.parametrize("small", [IN_FILES, 1000])
+@pytest.mark.parametrize("small", [pytest.param(IN_FILES, marks=pytest.mark.deep), 1000])
 def test_an_attempt_that_loses_a_worker_is_made_again_from_the_committed_rows(
     spark: Any, small: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: Place
 ) -> None:
@@ -107,7 +107,7 @@ def test_views_that_do_not_depend_on_each_other_share_their_jobs(spark: Any) -> 
 
 def test_the_location_is_after_many_commits_what_it_was_before(spark: Any, place: Place) -> None:
     """Also when large changes are handed out and thrown away, undone, or written anew."""
-    commits = case_count(100, least=12)
+    commits = case_count(100, least=9)
     with SparkDriver(spark, CLOSURE, small=30, location=place.uri, driver=0) as it:
         it.insert("edge", *[(i, i + 1) for i in range(12)])
         sizes = []

@@ -24,9 +24,13 @@ WAYS = {"in the driver": {}, "by rounds": BY_ROUNDS, "by rounds in files": {**BY
 COMBINED = [
     *((strategy, "in the driver") for strategy in on_demand()),
     ("rod", "by rounds"),
-    ("epf", "by rounds in files"),
+    pytest.param("epf", "by rounds in files", marks=pytest.mark.deep),
 ]
 """A view on demand takes some dozens of rounds, each a job: not every strategy in every way."""
+
+ways = pytest.mark.parametrize(
+    "way", ["in the driver", "by rounds", pytest.param("by rounds in files", marks=pytest.mark.deep)]
+)
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)
@@ -68,7 +72,7 @@ def test_a_deleted_edge_takes_only_what_it_alone_gave(spark: Any, strategy: str,
             assert (tx.stats.potential, tx.stats.questions) == (4, 4)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@ways
 def test_a_view_without_events_reports_nothing_and_keeps_its_key(spark: Any, way: str) -> None:
     """Neither with a transaction nor with a definition, beside a view of its component that reports."""
     options = ".view first strategy=epf\n.view second strategy=epf events=none\n"
@@ -152,7 +156,7 @@ def test_null_is_null_and_a_relation_without_columns_is_true_or_not(spark: Any, 
 PROJECTION = ".decl q(x: number, y: number) .decl p(x: number) p(X) :- q(X, Y), Y > 0.\n"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@ways
 def test_a_nervous_view_tells_again_what_holds_and_asks_for_nothing(spark: Any, way: str) -> None:
     with database(spark, f"{PROJECTION}.view p strategy=differencing semantics=nervous", **WAYS[way]) as db:
         committed(db, insert={"q": [(1, 1)]})

@@ -55,7 +55,7 @@ def filled(db: Any, text: str, blocks: int) -> Any:
     return db
 
 
-@pytest.mark.parametrize("way", ["on_spark", "on_files"])
+@pytest.mark.parametrize("way", ["on_spark", pytest.param("on_files", marks=pytest.mark.deep)])
 def test_rules_come_and_go_and_views_of_every_kind_follow(way: str, request: pytest.FixtureRequest) -> None:
     make: Make = request.getfixturevalue(way)
     with filled(make(), BLOCKS + BESIDE, 8) as db, filled(upshot.connect(), BLOCKS + BESIDE, 8) as local:
@@ -110,6 +110,7 @@ def test_a_view_of_production_rules_follows_too(on_spark: Make) -> None:
         db.verify()
 
 
+@pytest.mark.deep
 def test_a_view_that_is_not_stored_follows_by_rounds_too(by_rounds: Make) -> None:
     text = BLOCKS + ".view path strategy=epf\n.view far materialized=false events=insert"
     with filled(by_rounds(), text, 3) as db:

@@ -16,7 +16,7 @@ from upshot.syntax import parse
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, *(pytest.param(more, marks=pytest.mark.deep) for more in (1, 2))])
 def test_changes_are_exact(spark: Any, number: int) -> None:
     case = lattice_case(seed_of("spark lattices", number))
     with upshot.connect(spark=spark, engine="spark") as db:

@@ -15,7 +15,7 @@ from upshot.plan.optimizations import NAMES, optimizations
 
 pytestmark = pytest.mark.slow
 
-WAYS = ("in the driver", "by rounds")
+WAYS = ("in the driver", pytest.param("by rounds", marks=pytest.mark.deep))
 
 PROGRAM = """
 .decl edge(x: number, y: number) .decl road(x: number, y: number) .decl mark(x: number, y: number)

@@ -12,6 +12,7 @@ import pytest
 
 import upshot
 from tests.properties.engines import Make
+from tests.properties.settings import case_count
 from tests.revise.goldens import CLOSURE, COMPENSATED, CONSISTENT, ENDLESS
 from tests.revise.random_requests import random_case
 from upshot import Bounds
@@ -116,7 +117,7 @@ def test_the_worked_examples_come_to_the_same_on_spark_in_few_jobs(on_spark: Mak
 
 @pytest.mark.slow
 def test_random_requests_come_to_the_same_on_spark(on_spark: Make) -> None:
-    requests = list(random_requests(12, most=2))
+    requests = list(random_requests(case_count(20, least=6), most=2))
     with upshot.connect() as local:
         filled(local, requests)
         expected = answers(local, requests)

@@ -16,7 +16,7 @@ from tests.engine.test_reopen import ABOUT_PICKED, GRAPH, KEPT, PICKED, QUESTION
 from tests.properties.cases import Base, Case, Change, Transaction
 from tests.properties.exactness import Views, checked, difference, expect, keyed, oracle
 from tests.properties.random_programs import Features, random_case
-from tests.properties.settings import case_count, is_soak, seed_of
+from tests.properties.settings import case_count, is_slice, is_soak, seed_of
 from tests.properties.strategies import view_options
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from tests.spark.packing import prefixed
@@ -62,7 +62,11 @@ class Member:
 
 
 @pytest.mark.parametrize(
-    ("small", "ways", "last"), [(SMALL, WAYS, 3), (IN_FILES, ("maintenance", "rod materialized=true"), 1)]
+    ("small", "ways", "last"),
+    [
+        (SMALL, WAYS, 2 if is_slice() else 3),
+        pytest.param(IN_FILES, ("maintenance", "rod materialized=true"), 1, marks=pytest.mark.deep),
+    ],
 )
 def test_changes_since_the_beginning_equal_the_oracles(
     spark: Any, small: int, ways: tuple[str, ...], last: int

@@ -17,4 +17,4 @@ SOME = ("q3", "q4", "q6", "q14")
 @pytest.mark.slow
 def test_some_queries_follow_refreshes_as_duckdb_answers(spark: Any) -> None:
     with upshot.connect(spark=spark, engine="spark") as db:
-        follow(db, DuckJudge(), {name: queries()[name] for name in SOME}, 0.0005, 3)
+        follow(db, DuckJudge(), {name: queries()[name] for name in SOME}, 0.0005, 3, refreshes=2)

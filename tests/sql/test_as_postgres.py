@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 import upshot
-from tests.pipeline.postgres import started
+from tests.pipeline.postgres import Cluster
 from tests.sql.against_postgres import Postgres
 from tests.sql.random_queries import Table
 
@@ -27,12 +27,11 @@ ROWS = {
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    with started() as cluster:
-        peer = Postgres(cluster, [TABLE])
-        peer.replace({"t": ROWS})
-        yield peer
-        peer.close()
+def postgres(cluster: Cluster) -> Iterator[Postgres]:
+    peer = Postgres(cluster, [TABLE])
+    peer.replace({"t": ROWS})
+    yield peer
+    peer.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 import upshot
-from tests.pipeline.postgres import Cluster, started
+from tests.pipeline.postgres import Cluster
 from tests.properties.settings import case_count, seed_of
 from tests.sql.against_duckdb import Judge, Peer, comparable, follow, has_long
 from tests.sql.against_postgres import Postgres
@@ -21,12 +20,6 @@ STEPS = 4
 PER_TEST = 10
 REFUSED = {"sql-unsupported", "too-many-alternatives"}
 """What a view may be refused for; everything else is a mistake of ours."""
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Cluster]:
-    with started() as cluster:
-        yield cluster
 
 
 @pytest.mark.slow
@@ -40,10 +33,10 @@ def test_views_follow_random_transactions_as_duckdb_answers(part: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(max(1, case_count(10, least=20) // PER_TEST)))
-def test_views_follow_random_transactions_as_postgres_answers(part: int, postgres: Cluster) -> None:
+def test_views_follow_random_transactions_as_postgres_answers(part: int, cluster: Cluster) -> None:
     counted: Counter[str] = Counter()
     for number in range(part * PER_TEST, (part + 1) * PER_TEST):
-        counted += one_case(seed_of("sql on postgres", number), postgres)
+        counted += one_case(seed_of("sql on postgres", number), cluster)
     assert counted["Postgres"] > counted["unjudged"], counted
 
 

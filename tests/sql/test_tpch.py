@@ -14,7 +14,7 @@ import pytest
 import upshot
 from bench.tpch import SCHEMA, queries
 from bench.tpch.data import Generator, Row, Rows
-from tests.pipeline.postgres import started
+from tests.pipeline.postgres import Cluster
 from tests.sql.against_postgres import Postgres, literal_text
 from upshot.core.schema import Schema
 
@@ -96,11 +96,13 @@ def deletions(delete: Rows) -> list[str]:
     return [f"DELETE FROM {name} WHERE {columns[name]} IN ({keys})" for name in delete if keys]  # noqa: S608
 
 
-def follow(db: upshot.Database, judge: Any, chosen: Mapping[str, str], scale: float, orders: int) -> None:
-    """Loads the tables and refreshes them; after every transaction rows and changes must be those of the judge."""
+def follow(
+    db: upshot.Database, judge: Any, chosen: Mapping[str, str], scale: float, orders: int, *, refreshes: int = 4
+) -> None:
+    """Load the tables and refresh them; after every transaction rows and changes must be those of the judge."""
     generator = Generator(scale)
     tables = generator.tables()
-    steps = [({name: list(rows) for name, rows in tables.items()}, {}), *generator.refreshes(tables, orders, 4)]
+    steps = [({name: list(rows) for name, rows in tables.items()}, {}), *generator.refreshes(tables, orders, refreshes)]
     db.define(SCHEMA)
     db.define("".join(f"CREATE VIEW {name} AS {query};\n" for name, query in chosen.items()))
     before = {name: comparable(db.rows(name)) for name in chosen}
@@ -127,8 +129,8 @@ def test_all_queries_follow_refreshes_as_duckdb_answers() -> None:
 
 
 @pytest.mark.slow
-def test_all_queries_follow_refreshes_as_postgres_answers() -> None:
-    with started() as cluster, upshot.connect() as db:
+def test_all_queries_follow_refreshes_as_postgres_answers(cluster: Cluster) -> None:
+    with upshot.connect() as db:
         server = Postgres(cluster, [])
         try:
             follow(db, PostgresJudge(server), queries(), 0.002, 5)

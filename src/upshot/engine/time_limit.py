@@ -22,13 +22,17 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
     Traceback (most recent call last):
     upshot.core.errors.LimitError: error[timeout]: time limit of 0 seconds exceeded
       = help: request less, or raise the limit
+    >>> with time_limit(None):
+    ...     is_limited()
+    False
     """
     before = _bounds()
     ends = None if seconds is None else time.monotonic() + seconds
     outer, outer_rows = (None, None) if before is None else (before[0], before[2])
     if outer is not None and before is not None and (ends is None or outer < ends):
         ends, seconds = outer, before[1]
-    _current.bounds = (ends, seconds, rows if outer_rows is None else min(rows or outer_rows, outer_rows))
+    most = rows if outer_rows is None else min(rows or outer_rows, outer_rows)
+    _current.bounds = None if ends is None and most is None else (ends, seconds, most)
     try:
         yield
     finally:

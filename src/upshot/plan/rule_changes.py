@@ -53,7 +53,8 @@ class RuleChange:
 
     def _of_lasting(self, stage: str, statistics: Statistics) -> list[RulePlan]:
         """The plans of the rules that were there before and stay."""
-        rules = tuple(rule for rule in self.after.rules if rule.source not in self.added)
+        added = self.added
+        rules = tuple(rule for rule in self.after.rules if rule.source not in added)
         return stage_plans(replace(self.after, rules=rules), stage, statistics)
 
     def _whole(self, action: Action, statistics: Statistics) -> list[RulePlan]:

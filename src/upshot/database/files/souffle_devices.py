@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -67,6 +66,8 @@ def json_text(rows: Rows, *, objects: bool) -> str:
 
 def read_sqlite(schema: Schema, options: FileOptions) -> list[Row]:
     """The rows of the table with the relation's name."""
+    import sqlite3  # noqa: PLC0415 - few programs have a database as a device
+
     if not options.path.is_file():
         message = f"database `{options.path}` for `.input {schema.name}` does not exist"
         raise DataError(message, code="missing-facts", help="create it, or name another with `filename`")
@@ -92,6 +93,8 @@ def _taken(value: Any, kind: Kind) -> Any:
 
 def write_sqlite(rows: Rows, options: FileOptions) -> None:
     """Replace the table of the relation by its rows."""
+    import sqlite3  # noqa: PLC0415 - few programs have a database as a device
+
     schema, name = rows.schema, _quoted(rows.schema.name)
     columns = ", ".join(
         f"{_quoted(column.name)} {_AFFINITY.get(column.type.kind, 'TEXT')}" for column in schema.columns
