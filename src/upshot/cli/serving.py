@@ -57,6 +57,9 @@ _Keep = Annotated[
         help="History to keep: N commits, all, or commits=N,bytes=N,age=7d [default: 1,000,000 commits, 4 GiB].",
     ),
 ]
+_KeepAnswers = Annotated[
+    int, _option("--keep-answers", min=0, help="Maximum rows of repeated queries' answers kept current; 0 keeps none.")
+]
 _MaxBody = Annotated[int, _option("--max-body", min=1, help="Maximum request size, in bytes.")]
 _MaxRows = Annotated[int, _option("--max-rows", min=1, help="Maximum rows per response.")]
 _MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time limit per request, in seconds.")]
@@ -80,6 +83,7 @@ def serve(
     webhook_allow: _Webhooks = None,
     webhook_insecure: _InsecureWebhooks = False,
     keep: _Keep = None,
+    keep_answers: _KeepAnswers = 100_000,
     max_body: _MaxBody = 8 << 20,
     max_rows: _MaxRows = 100_000,
     max_seconds: _MaxSeconds = 10.0,
@@ -97,7 +101,7 @@ def serve(
 
         options = Options(
             file, store, host, port, tokens, tls_cert, tls_key, insecure, files, actions, tuple(allow_host or ()),
-            tuple(allow_origin or ()), tuple(webhook_allow or ()), webhook_insecure, keep, engine, bounds,
+            tuple(allow_origin or ()), tuple(webhook_allow or ()), webhook_insecure, keep, keep_answers, engine, bounds,
         )  # fmt: skip
         return serve(terminal, options)
 
