@@ -65,6 +65,7 @@ _MaxRows = Annotated[int, _option("--max-rows", min=1, help="Maximum rows per re
 _MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time limit per request, in seconds.")]
 _MaxQueue = Annotated[int, _option("--max-queue", min=1, help="Maximum length of the write queue.")]
 _MaxSubscribers = Annotated[int, _option("--max-subscribers", min=1, help="Maximum number of subscribers.")]
+_MaxWebhooks = Annotated[int, _option("--max-webhooks", min=0, help="Maximum number of webhook subscriptions.")]
 
 
 def serve(
@@ -89,12 +90,13 @@ def serve(
     max_seconds: _MaxSeconds = 10.0,
     max_queue: _MaxQueue = 1_000,
     max_subscribers: _MaxSubscribers = 10_000,
+    max_webhooks: _MaxWebhooks = 1_000,
     engine: _Engine = EngineName.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
     """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
     bounds = {"body": max_body, "rows": max_rows, "seconds": max_seconds}
-    bounds |= {"queue": max_queue, "subscribers": max_subscribers}
+    bounds |= {"queue": max_queue, "subscribers": max_subscribers, "webhooks": max_webhooks}
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.serve import Options, serve
