@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -66,8 +67,7 @@ def connect(
     _refuse_bound("max_rounds", 1 if max_rounds is None else max_rounds)
     _refuse_bound("max_firings", max_firings)
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
-    for name, code in (functions or {}).items():
-        limits.functions.registered[name] = UserFunction(code)
+    limits.functions.registered.update({name: UserFunction(code) for name, code in (functions or {}).items()})
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     if path is None and keep is not None:
         raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
@@ -77,13 +77,13 @@ def connect(
         return _keeping(made, keep_answers)
     kept = durable.retention.retention_of(keep)
     opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
-    for name, code in (functions or {}).items():
-        opened.function(name, code)
-    return _keeping(opened, keep_answers)
+    return _keeping(opened, keep_answers, functions or {})
 
 
-def _keeping(made: Database, rows: int) -> Database:
-    """The database with this bound on kept answers."""
+def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})) -> Database:
+    """The database with this bound on kept answers, and these functions."""
+    for name, code in functions.items():
+        made.function(name, code)
     if rows != MOST_KEPT or isinstance(rows, bool):
         try:
             made.keep_answers(rows)
