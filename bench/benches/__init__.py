@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from bench.benches.activations import hundred_thousand_activations
 from bench.benches.changes import changes_follow_the_change, changes_small
 from bench.benches.inventory import inventory
+from bench.benches.kept_answers import kept_answers
 from bench.benches.large import many_rows
 from bench.benches.live_queries import hundred_thousand_followers
 from bench.benches.load import closure, same_generation
@@ -37,6 +39,8 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b14": tpch_refreshes,
     "b15": many_rows,
     "b16": shortest_paths,
+    "b17": hundred_thousand_activations,
+    "b18": kept_answers,
     "store": durable_commits,
     "mem": ten_million,
 }

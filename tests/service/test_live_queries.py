@@ -54,6 +54,22 @@ def test_a_query_is_followed_for_many_values_with_one_plan() -> None:
             reader.close()
 
 
+def test_a_query_asked_again_is_kept_current_and_counted() -> None:
+    database = database_at()
+    with Running(database) as server:
+        body = {"query": "closure($x, Y)", "parameters": {"x": "a"}}
+        for _ in range(3):
+            assert sorted(server.request("POST", "/query", body)[1]["rows"]) == [["b"], ["c"]]
+        change(database, [("c", "d")])
+        assert sorted(server.request("POST", "/query", body)[1]["rows"]) == [["b"], ["c"], ["d"]]
+        assert (database.kept_answers.on_demand, database.kept_answers.hits) == (1, 3)
+        found = server.request("GET", "/explanations/closure")[1]["relations"]["closure"]["kept"]
+        assert [(each["query"], each["parameters"]) for each in found] == [("closure($x, Y)", 1)]
+        metrics = server.service.metrics.text().decode()
+        assert "upshot_kept_parameters 1.0" in metrics
+        assert "upshot_kept_hits 3.0" in metrics
+
+
 def test_a_query_that_fails_ends_its_streams_with_the_error_and_others_go_on() -> None:
     database = upshot.connect()
     database.define(".decl a(x: number)")

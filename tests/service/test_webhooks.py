@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, Running
 from upshot.service.access.scopes import Scopes
 from upshot.service.service import Service
-from upshot.service.settings import Settings
+from upshot.service.settings import RequestBounds, Settings
 from upshot.service.webhooks.couriers import RetryPlan
 from upshot.service.webhooks.deliveries import signature
 
@@ -369,3 +370,14 @@ def test_a_token_sees_its_own_webhooks_only_and_loses_them_with_its_scope(
         assert len(receiver.attempts) == 1
         monkeypatch.setattr(server.service, "scopes", lambda request: now["mine"])
         assert state_of(server, id, "suspended")["reason"] == "forbidden"
+
+
+def test_the_number_of_webhooks_is_bounded_by_a_setting(receiver: Receiver) -> None:
+    database = upshot.connect()
+    database.define(CLOSURE)
+    with Running(database, replace(SETTINGS, bounds=RequestBounds(webhooks=1))) as server:
+        subscribe(server, receiver)
+        body = {"view": "closure", "url": receiver.url, "secret": "HOOKS"}
+        status, refused, _ = server.request("POST", "/subscriptions", body)
+        assert (status, refused["error"]["code"]) == (409, "too-many-subscriptions")
+        assert "--max-webhooks" in refused["error"]["help"]

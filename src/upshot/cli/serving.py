@@ -57,11 +57,15 @@ _Keep = Annotated[
         help="History to keep: N commits, all, or commits=N,bytes=N,age=7d [default: 1,000,000 commits, 4 GiB].",
     ),
 ]
+_KeepAnswers = Annotated[
+    int, _option("--keep-answers", min=0, help="Maximum rows of repeated queries' answers kept current; 0 keeps none.")
+]
 _MaxBody = Annotated[int, _option("--max-body", min=1, help="Maximum request size, in bytes.")]
 _MaxRows = Annotated[int, _option("--max-rows", min=1, help="Maximum rows per response.")]
 _MaxSeconds = Annotated[float, _option("--max-seconds", min=0.01, help="Time limit per request, in seconds.")]
 _MaxQueue = Annotated[int, _option("--max-queue", min=1, help="Maximum length of the write queue.")]
 _MaxSubscribers = Annotated[int, _option("--max-subscribers", min=1, help="Maximum number of subscribers.")]
+_MaxWebhooks = Annotated[int, _option("--max-webhooks", min=0, help="Maximum number of webhook subscriptions.")]
 
 
 def serve(
@@ -80,24 +84,26 @@ def serve(
     webhook_allow: _Webhooks = None,
     webhook_insecure: _InsecureWebhooks = False,
     keep: _Keep = None,
+    keep_answers: _KeepAnswers = 100_000,
     max_body: _MaxBody = 8 << 20,
     max_rows: _MaxRows = 100_000,
     max_seconds: _MaxSeconds = 10.0,
     max_queue: _MaxQueue = 1_000,
     max_subscribers: _MaxSubscribers = 10_000,
+    max_webhooks: _MaxWebhooks = 1_000,
     engine: _Engine = EngineName.AUTO,
     format: _Format = Format.TEXT,
 ) -> None:
     """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
     bounds = {"body": max_body, "rows": max_rows, "seconds": max_seconds}
-    bounds |= {"queue": max_queue, "subscribers": max_subscribers}
+    bounds |= {"queue": max_queue, "subscribers": max_subscribers, "webhooks": max_webhooks}
 
     def body(terminal: Terminal) -> int:
         from upshot.cli.commands.serve import Options, serve
 
         options = Options(
             file, store, host, port, tokens, tls_cert, tls_key, insecure, files, actions, tuple(allow_host or ()),
-            tuple(allow_origin or ()), tuple(webhook_allow or ()), webhook_insecure, keep, engine, bounds,
+            tuple(allow_origin or ()), tuple(webhook_allow or ()), webhook_insecure, keep, keep_answers, engine, bounds,
         )  # fmt: skip
         return serve(terminal, options)
 

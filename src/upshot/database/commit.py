@@ -194,7 +194,8 @@ def announce(state: State, changes: ChangeSet, afresh: Collection[str], deltas: 
         if feed.is_watched(name) and name not in afresh:
             state.tell(Event(name, state.version, change.inserted, change.deleted))
     if feed.is_watched(EVERYTHING):
-        followed = {name: Changes(*deltas[name]) for name in deltas.keys() & state.live.by_answer.keys()}
+        heard = frozenset(name for name, query in state.live.by_answer.items() if query.followers)
+        followed = {name: Changes(*deltas[name]) for name in deltas.keys() & heard}
         everything = CommitEvent(state.version, changes, frozenset(afresh), state.schemas, live=followed)
         failed, state.live.failed = state.live.failed, {}
-        state.tell(replace(everything, live_queries=frozenset(state.live.by_answer), failed=failed))
+        state.tell(replace(everything, live_queries=heard, failed=failed))

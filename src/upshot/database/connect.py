@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -15,6 +16,7 @@ from upshot.database import durable
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
 from upshot.database.engines import local_engine
+from upshot.database.live.live_queries import MOST_KEPT
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.user_functions import UserFunction
@@ -38,6 +40,7 @@ def connect(
     max_firings: int = MAX_FIRINGS,
     keep: int | str | Mapping[str, Any] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
+    keep_answers: int = MOST_KEPT,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty. A
     URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
@@ -55,6 +58,7 @@ def connect(
     `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
     bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a million
     commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers it.
+    `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -63,19 +67,30 @@ def connect(
     _refuse_bound("max_rounds", 1 if max_rounds is None else max_rounds)
     _refuse_bound("max_firings", max_firings)
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
-    for name, code in (functions or {}).items():
-        limits.functions.registered[name] = UserFunction(code)
+    limits.functions.registered.update({name: UserFunction(code) for name, code in (functions or {}).items()})
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     if path is None and keep is not None:
         raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
     if path is None:
         # Spark is looked at now: what is wrong with a session is an error of `connect`.
-        return Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+        made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+        return _keeping(made, keep_answers)
     kept = durable.retention.retention_of(keep)
     opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
-    for name, code in (functions or {}).items():
-        opened.function(name, code)
-    return opened
+    return _keeping(opened, keep_answers, functions or {})
+
+
+def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})) -> Database:
+    """The database with this bound on kept answers, and these functions."""
+    for name, code in functions.items():
+        made.function(name, code)
+    if rows != MOST_KEPT or isinstance(rows, bool):
+        try:
+            made.keep_answers(rows)
+        except UsageError:
+            made.close()
+            raise
+    return made
 
 
 def _refuse_bound(name: str, bound: object) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from upshot.database.explain.explain import Explanation
     from upshot.database.group import Group
     from upshot.database.live.follow import LiveHandle
+    from upshot.database.live.kept import KeptUse
     from upshot.database.placement import Placement
     from upshot.database.program.verify import Verified
     from upshot.database.queries.models import Models
@@ -408,6 +409,19 @@ class Database(AsksWhy, Revises):
         """All followed queries together take at most so much time of one commit. Those that take more than an equal
         share of it when it is over are ended, and their followers get the error."""
         self._state.live.seconds = seconds
+
+    def keep_answers(self, rows: int) -> None:
+        """Bound the rows that answers kept current for repeated queries may take, by default 100,000; 0 keeps none.
+        Queries with parameters on a view with `materialized=false` are computed on demand; those asked again with the
+        same values are kept current by commits, until they do not fit or 1,000 commits pass without a query."""
+        with self._state.writing("limit kept answers"):
+            live.kept.limit(self._state, rows)
+
+    @property
+    def kept_answers(self) -> KeptUse:
+        """The counters of `keep_answers`: parameters and rows kept, answers looked up and computed."""
+        self._state.open()
+        return live.kept.use(self._state)
 
     def watch_commits(self, callback: CommitCallback) -> Subscription:
         """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version`

@@ -20,7 +20,7 @@ from upshot.core.schema import Role
 from upshot.database import explain, live
 from upshot.database.changes import undecided_relation
 from upshot.database.durable.records import Records, in_memory
-from upshot.database.live.live_queries import LiveQueries
+from upshot.database.live.live_queries import KeptAnswers, LiveQueries
 from upshot.database.rules.actions import Actions
 from upshot.database.watch import Feed
 from upshot.engine.user_functions import RUNNING, UserFunctions
@@ -142,6 +142,8 @@ class State:
     feed: Feed = field(default_factory=Feed)
     live: LiveQueries = field(default_factory=LiveQueries)
     """The queries that somebody follows, which the engine has beside the program."""
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
+    """The questions whose answers are kept current."""
     journal: Journal | None = None
     """The journal of a durable database."""
     actions: Actions = field(default_factory=Actions)
@@ -228,6 +230,8 @@ class State:
 
     def after_change(self) -> None:
         """Do the background work of a durable database. The caller holds the write lock and the lock of the state."""
+        if self.kept.places:
+            live.kept.trim(self)
         if self.journal is not None:
             self.journal.after_change(self.engine, self.version, self.compiled)
 
@@ -237,6 +241,11 @@ class State:
         with self.lock:
             self.open()
             yield self.engine
+
+    @property
+    def notes_questions(self) -> bool:
+        """Test whether answers to questions that are asked again are kept: on unstored views, unless switched off."""
+        return bool(self.kept.bound and self.compiled.plan.on_demand.unstored)
 
     @property
     def is_read_here(self) -> bool:

@@ -30,6 +30,8 @@ class RequestBounds:
     """searches for realizations at a time; others wait for their turn"""
     subscribers: int = 10_000
     """clients that may follow changes at a time"""
+    webhooks: int = 1_000
+    """subscriptions that are sent to webhooks"""
 
     @property
     def live_seconds(self) -> float:

@@ -44,6 +44,7 @@ class Options:
     webhook_hosts: tuple[str, ...]
     webhook_insecure: bool
     keep: str | None
+    keep_answers: int
     engine: EngineName
     bounds: Mapping[str, Any]
 
@@ -109,9 +110,13 @@ def serve(terminal: Terminal, options: Options) -> int:
 def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Database]:
     """The database of the store, or one in memory."""
     if options.engine is EngineName.SPARK:
+        # Nothing is kept on Spark: the bound has no use there.
         return connected(terminal, options.engine, options.store)
     functions = read_actions(options.actions) if options.actions is not None else None
-    return connect(options.store, engine=options.engine.value, keep=kept(options.keep), functions=functions)
+    return connect(
+        options.store, engine=options.engine.value, keep=kept(options.keep), functions=functions,
+        keep_answers=options.keep_answers,
+    )  # fmt: skip
 
 
 def token(

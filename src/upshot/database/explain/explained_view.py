@@ -8,7 +8,9 @@ from typing import Any
 
 from upshot.check.printing import print_clause
 from upshot.core.schema import Role, Schema
+from upshot.database import live
 from upshot.database.engines import Engine
+from upshot.database.live.live_queries import KeptQuery
 from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.plan import ProgramPlan
@@ -35,6 +37,8 @@ class RelationPart:
     """counters of the last change, of the whole component; empty if it was not reached"""
     decomposition: str = ""
     """on Spark, how the recursion of the component is cut into parts, or why it is not"""
+    kept: tuple[KeptQuery, ...] = ()
+    """the queries on a view that is not stored that are kept current for some parameters"""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -50,6 +54,7 @@ class RelationPart:
             "plan": self.plan,
             "decomposition": self.decomposition or None,
             "work": dict(self.work),
+            "kept": [asdict(each) for each in self.kept],
         }
 
     @property
@@ -81,6 +86,7 @@ def explained_relation(
         engine.describe(name),
         next((asdict(done) for views, done in engine.work.views.items() if name in views.split(", ")), {}),
         _decomposition(plan, name) if placement_of(engine).engine == "spark" else "",
+        tuple(live.kept.kept_queries(state, name)) if size is None and state.kept.places else (),
     )
 
 
@@ -98,7 +104,9 @@ def summarize_relation(part: RelationPart) -> str:
     told = counters(part.work)
     cost = f"; last change: {told}" * bool(told)
     reason = part.reasons[0] if part.reasons else "the only one possible"
-    return f"{part.name}: {kind}, {rows(part.size)}, strategy {part.strategy}\n  because {reason}{cost}"
+    count = sum(each.parameters for each in part.kept)
+    kept = f"; answers for {count:,} parameter{'s' * (count != 1)} kept current" * bool(count)
+    return f"{part.name}: {kind}, {rows(part.size)}, strategy {part.strategy}\n  because {reason}{cost}{kept}"
 
 
 def describe_relation(part: RelationPart, first: str) -> str:
@@ -118,6 +126,8 @@ def upkeep(part: RelationPart, first: str) -> Iterator[str]:
         yield from (f"  rather than {name}, which {why}" for name, why in part.others)
         yield "rules"
         yield from (f"  {line}" for rule in part.rules for line in rule.splitlines())
+    for each in part.kept:
+        yield f"kept current: {each.query}, for {each}; other parameters are answered on demand"
     if part.decomposition and part.decomposition.rstrip() not in part.plan:
         yield from part.decomposition.rstrip().splitlines()
     if part.plan:

@@ -1,7 +1,7 @@
 """Live queries: rule bodies and SELECTs with parameters that somebody follows.
 
 Text and values in; events for each value that a commit touches out. Read `shapes`, `live_queries`, `layer`, `follow`,
-`faults`.
+`faults`, `kept`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
-    from upshot.database.live import faults, follow, layer, pace, shapes
+    from upshot.database.live import faults, follow, kept, layer, pace, shapes
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["faults", "follow", "layer", "pace", "shapes"]
+__all__ = ["faults", "follow", "kept", "layer", "pace", "shapes"]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from upshot.database.program.compile import Compiled
     from upshot.database.state import State
 
+_KEPT_SECONDS = 2.0
+"""Time that answers which nobody follows may take of one commit; beyond, they are computed on demand."""
+
 Answers = Mapping[str, frozenset[Row]]
 
 
@@ -33,7 +36,7 @@ def propagate(state: State, several_turns: bool = False) -> Deltas:
         live.suspects = {}
     while True:
         try:
-            with live_time_limit(live.seconds):
+            with live_time_limit(live.seconds if live.is_followed else live.seconds or _KEPT_SECONDS):
                 return engine.propagate(several_turns=several_turns)
         except Error as error:
             left = [each for each in live.by_answer.values() if each.name not in live.suspects]
@@ -82,6 +85,10 @@ def resume(state: State, before: Answers, layer: Compiled) -> Deltas:
         # Nobody follows it meanwhile: what computing it again inserts is no change.
         followers = dict(query.followers)
         query.followers.clear()
+        query.kept.clear()
+        state.kept.refuse(name)
+        if not followers:
+            continue
         failures = _failures(state, suspect, list(followers), is_known=name in before)
         query.followers.update((row, count) for row, count in followers.items() if row not in failures)
         for row, error in failures.items():

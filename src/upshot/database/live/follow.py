@@ -22,6 +22,7 @@ from upshot.database.program.constraints import ConstraintFindings
 from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import State
 from upshot.database.watch import Callback, Event, Pace, Subscription
+from upshot.engine.time_limit import time_limit
 from upshot.syntax.ast import Atom, Constant, Variable
 
 
@@ -163,16 +164,25 @@ def hold(state: State, text: str, values: Mapping[str, Any]) -> LiveHandle:
 
 def _followed(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row, Rows]:
     """The query, with one follower more for these parameters; the answers."""
-    query, row = _query(state, text, values)
+    query, row = live_query(state, text, values)
     try:
         if query.name not in state.live.by_answer:
             install(state, [*state.live.by_answer.values(), query])
-        rows = answers(state, query, row) if row in query.followers else _open(state, query, row)
+        rows = answers(state, query, row) if query.has(row) else _open(state, query, row)
     except (DataError, EngineError) as error:
         take_back(state)
         raise followed_error(error, text) from error
     query.followers[row] = query.followers.get(row, 0) + 1
     return query, row, rows
+
+
+def keep(state: State, query: LiveQuery, row: Row) -> None:
+    """Keep the answers of an installed query for these parameters current, without a follower."""
+    if not query.has(row):
+        # A query that would need more rows than may be kept ends early, and is answered on demand.
+        with time_limit(state.live.seconds, state.kept.bound):
+            _open(state, query, row)
+    query.kept.add(row)
 
 
 def release(state: State, query: LiveQuery, row: Row) -> None:
@@ -197,11 +207,11 @@ def take_back(state: State) -> None:
     engine."""
     live, gone = state.live, dict[str, list[Row]]()
     released, live.released = live.released, []
-    followed = [each for each in live.by_answer.values() if each.followers]
+    followed = [each for each in live.by_answer.values() if each.followers or each.kept]
     if len(followed) < len(live.by_answer):
         install(state, followed)
     for query, row in released:
-        if row not in query.followers and query.name in live.by_answer and query.shape.parameters.columns:
+        if not query.has(row) and query.name in live.by_answer and query.shape.parameters.columns:
             gone.setdefault(query.shape.parameters.name, []).append(row)
     if not gone:
         return
@@ -226,7 +236,7 @@ def _lookup(query: LiveQuery, row: Row) -> Clause:
     return Clause(Atom("query", variables), (body,), types)
 
 
-def _query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
+def live_query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
     """The live query of this shape, not yet installed if there was none, and the parameters as a row."""
     functors = state.compiled.checked.functors
     lifted, row = shape(text, values, state.schemas_with_undecided, functors)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError, EngineError, Error, LimitError
 from upshot.core.rows import Row, Rows
@@ -29,15 +30,21 @@ class LiveQuery:
     followers: dict[Row, int] = field(default_factory=dict)
     handles: dict[Row, list[LiveHandle]] = field(default_factory=dict)
     """The followers that have no callback."""
+    kept: set[Row] = field(default_factory=set)
+    """Parameters whose answers are kept current because they are asked for again and again."""
 
     def with_shape(self, shape: LiftedQuery) -> LiveQuery:
         """The same query, which calls functions by other names; who follows it is shared with this one."""
-        return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers, self.handles)
+        return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers, self.handles, self.kept)
 
     @property
     def schema(self) -> Schema:
         """The columns that followers see."""
         return Schema("query", self.shape.visible, Role.VIEW)
+
+    def has(self, row: Row) -> bool:
+        """Test whether the engine keeps the answers for these parameters current."""
+        return row in self.followers or row in self.kept
 
     def topic(self, row: Row) -> Topic:
         """The topic of the subscribers to the query with these parameters."""
@@ -75,6 +82,11 @@ class LiveQueries:
 
     def __bool__(self) -> bool:
         return bool(self.by_answer)
+
+    @property
+    def is_followed(self) -> bool:
+        """Test whether somebody follows one of the queries."""
+        return any(query.followers for query in self.by_answer.values())
 
     def installed(self, compiled: Compiled) -> Compiled:
         """The program that the engine has installed: the user's program and the live queries."""
@@ -124,6 +136,62 @@ class LiveQueries:
                 if parameters in query.followers:
                     told = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))
                     yield query.topic(parameters), Event(query.text, version, *told)
+
+
+MOST_KEPT = 100_000
+"""Rows, answers and what they are derived from, that kept answers may take."""
+
+Question = tuple[Any, ...]
+Place = tuple[str, Row]
+
+
+@dataclass(slots=True)
+class Note:
+    """A question that was asked. `refused` in a program: it is answered on demand as long as that is the program."""
+
+    schema: Schema
+    program: Compiled
+    place: Place | None = None
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuery:
+    """A query whose answers are kept current: the number of its parameters, the last ones that were asked for, and the
+    rows that they take."""
+
+    query: str
+    parameters: int
+    last: tuple[str, ...]
+    rows: int
+
+    def __str__(self) -> str:
+        more = self.parameters - len(self.last)
+        listed = "; ".join(self.last) + f"; {more:,} more" * bool(more)
+        return f"{listed} ({self.rows:,} row{'s' * (self.rows != 1)})"
+
+
+@dataclass(slots=True)
+class KeptAnswers:
+    """The questions that were asked, and the parameters that are kept, both from the one that was asked longest ago.
+    `places` has the version at which each was last asked for."""
+
+    bound: int = MOST_KEPT
+    rows: int = 0
+    """Rows that they take, as of the last commit or the last that began to be kept."""
+    notes: OrderedDict[Question, Note] = field(default_factory=OrderedDict)
+    places: OrderedDict[Place, int] = field(default_factory=OrderedDict)
+    hits: int = 0
+    on_demand: int = 0
+    admitted: int = 0
+    evicted: int = 0
+    stored: dict[str, tuple[Compiled, tuple[str, ...]]] = field(default_factory=dict)
+    """The relations that each live query has in the engine, in a layer."""
+
+    def refuse(self, name: str) -> None:
+        """Answer the questions of a live query that has failed on demand."""
+        for note in self.notes.values():
+            note.refused |= note.place is not None and note.place[0] == name
 
 
 def reads_of(shape: LiftedQuery) -> set[str]:

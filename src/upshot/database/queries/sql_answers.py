@@ -10,6 +10,7 @@ from upshot.check.clause.query import check_rules
 from upshot.check.names.variables import atoms
 from upshot.core.errors import UsageError
 from upshot.core.rows import Row, Rows
+from upshot.database import live
 from upshot.database.placement import placement_of
 from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import State
@@ -46,6 +47,10 @@ def _answered(state: State, text: object, values: Mapping[str, Any], *, is_open:
         message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.sql("select * from closure where x = :x", x=1)')
     with state.reading() as engine:
+        is_current = not is_open and at is None
+        known = live.kept.answer(state, text, values) if is_current and state.kept.notes else None
+        if known is not None:
+            return known
         query = sql_query(text, state.schemas_with_undecided, values, state.compiled.checked.functors)
         if query.version is not None and query.version != at:
             return query.version
@@ -58,6 +63,8 @@ def _answered(state: State, text: object, values: Mapping[str, Any], *, is_open:
             _refuse_recursion(query.rules)
         found = (engine.query_open if is_open else engine.query)(query.answer, clauses, {}, query.helpers)
         if not query.order and query.limit is None and not query.offset:
+            if is_current and values and state.notes_questions:
+                live.kept.note(state, text, values, found.schema)
             return found
         rows = found.sorted()
     # From the last key to the first: sorting keeps the order of equals.

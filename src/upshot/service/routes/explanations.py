@@ -163,6 +163,8 @@ def _explained(view: str, scopes: Scopes, database: Database) -> dict[str, Any]:
         _require_all_below(view, scopes, database)
     if not scopes.reads_everything:
         told = {key: value for key, value in told.items() if key not in ("work", "rules", "triggering")}
+        for part in told["relations"].values():
+            part["kept"] = [{"parameters": each["parameters"], "rows": each["rows"]} for each in part["kept"]]
     return told
 
 

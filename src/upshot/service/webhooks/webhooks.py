@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("upshot.service")
 
 KIND = "webhook"
-MOST_WEBHOOKS = 1_000
 SAVED_EVERY = 0.5
 """Seconds between two writes of cursors: what was confirmed in between is delivered again after a crash, with the same
 ids."""
@@ -73,9 +72,10 @@ class Webhooks:
         self.rules.target(wanted.url)
         secret_of(wanted.secret)
         await self._hub.standing.chosen(wanted.subject)
-        if len(self._kept) >= MOST_WEBHOOKS:
-            raise Refused(409, "too-many-subscriptions", f"there are {MOST_WEBHOOKS:,} subscriptions already",
-                          help="delete one that is not needed any more")  # fmt: skip
+        most = self._hub.service.settings.bounds.webhooks
+        if len(self._kept) >= most:
+            hint = "delete one that is not needed any more, or raise `--max-webhooks`"
+            raise Refused(409, "too-many-subscriptions", f"there are {most:,} subscriptions already", help=hint)
         webhook = replace(wanted, id=secrets.token_hex(8))
         self._kept[webhook.id] = webhook
         try:

@@ -1,0 +1,233 @@
+"""Kept answers: parameters of queries on unstored views that are asked again are kept current, the others are
+computed on demand.
+
+ask ─► computed on demand, noted ─► asked again: its parameters become a row of the live query ─► looked up
+                                                     ▲                                              │
+              commits keep the answers current ──────┘      bound, or not asked for long ─► on demand again
+
+A kept parameter is a row of a live query without a follower: a commit costs what it has to do with those rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from upshot.core.errors import Error, UsageError
+from upshot.core.fact_text import spelled
+from upshot.core.rows import Row, Rows
+from upshot.database.live import follow
+from upshot.database.live.layer import relations_below
+from upshot.database.live.live_queries import MOST_KEPT, KeptQuery, LiveQuery, Note, Place, Question, reads_of
+from upshot.database.placement import placement_of
+from upshot.engine.time_limit import Interruption
+
+if TYPE_CHECKING:
+    from upshot.core.schema import Schema
+    from upshot.database.program.compile import Compiled
+    from upshot.database.state import State
+
+MOST_NOTED = 10_000
+"""Questions that are remembered, so that it is known when one is asked again."""
+LONGEST_NOTED = 4_096
+"""Characters of the longest of them."""
+IDLE_COMMITS = 1_000
+"""Commits after which a parameter that was not asked for is no longer kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUse:
+    """The use of kept answers: `parameters` and `rows` there are, at most `bound` rows; how often an answer was looked
+    up (`hits`) or computed (`on_demand`), and parameters began (`admitted`) or ceased (`evicted`) to be kept."""
+
+    parameters: int
+    rows: int
+    bound: int
+    hits: int
+    on_demand: int
+    admitted: int
+    evicted: int
+
+
+def question_of(text: object, values: Mapping[str, Any]) -> Question | None:
+    """The question as a key: values that are equal but of two types are two. None if it is too long to be noted."""
+    if not isinstance(text, str) or not values:
+        return None
+    given = tuple((name, type(value), repr(value)) for name, value in sorted(values.items()))
+    return (text, given) if len(text) + sum(len(each[2]) for each in given) <= LONGEST_NOTED else None
+
+
+def note(state: State, text: object, values: Mapping[str, Any], schema: Schema) -> None:
+    """Remember that the question was answered on demand. The caller has the lock."""
+    kept = state.kept
+    question = question_of(text, values)
+    if question is None:
+        return
+    kept.on_demand += 1
+    if question not in kept.notes:
+        kept.notes[question] = Note(schema, state.compiled)
+    kept.notes.move_to_end(question)
+    if len(kept.notes) > MOST_NOTED:
+        kept.notes.popitem(last=False)
+
+
+def answer(state: State, text: object, values: Mapping[str, Any]) -> Rows | None:
+    """The answer to a question that was asked before and is kept, from now on if it was not; None if it is to be
+    computed. The caller has the lock."""
+    kept = state.kept
+    question = question_of(text, values)
+    found = None if question is None else kept.notes.get(question)
+    if found is None:
+        return None
+    if found.program is not state.compiled:
+        found.program, found.place, found.refused = state.compiled, None, False
+    if found.refused:
+        return None
+    if found.place is None or not _is_kept(state, found.place):
+        _keep(state, str(text), values, found)
+        if found.place is None:
+            return None
+    name, row = found.place
+    kept.hits += 1
+    kept.places[found.place] = state.version
+    kept.places.move_to_end(found.place)
+    return Rows.of(found.schema, list(follow.answers(state, state.live.by_answer[name], row)))
+
+
+def _is_kept(state: State, place: Place) -> bool:
+    query = state.live.by_answer.get(place[0])
+    return query is not None and place[1] in query.kept
+
+
+def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> None:
+    """Keep the answers to the question, if this thread may change the engine now."""
+    found.place = None
+    if state.held is not None or placement_of(state.engine).engine == "spark" or not state.writer.acquire_if_free():
+        return
+    try:
+        follow.take_back(state)
+        try:
+            query, row = follow.live_query(state, text, values)
+            if not _is_selective(query, state):
+                found.refused = True
+                return
+            follow.keep(state, query, row)
+        except Interruption:
+            follow.take_back(state)
+            raise
+        except Error:
+            # Computing it on demand reports what is wrong, if it is.
+            found.refused = True
+            follow.take_back(state)
+            return
+        place = query.name, row
+        found.place = place
+        state.kept.admitted += place not in state.kept.places
+        state.kept.places[place] = state.version
+        state.kept.places.move_to_end(place)
+        trim(state)
+        if not _is_kept(state, place):
+            found.place, found.refused = None, True
+    finally:
+        state.writer.release()
+
+
+def _is_selective(query: LiveQuery, state: State) -> bool:
+    """Test whether the query has parameters, and reads an unstored view that it does not need as a whole."""
+    compiled = state.compiled
+    unstored = compiled.plan.on_demand.unstored
+    if not query.shape.parameters.columns or unstored.isdisjoint(_below(query, compiled)):
+        return False
+    if query.name not in state.live.by_answer:
+        follow.install(state, [*state.live.by_answer.values(), query])
+    return query.name not in state.live.installed(compiled).plan.on_demand.unstored
+
+
+def _below(query: LiveQuery, compiled: Compiled) -> set[str]:
+    return relations_below(compiled.checked, reads_of(query.shape))
+
+
+def trim(state: State) -> None:
+    """Evict the parameters that were not asked for in a long time, then the longest not asked for until the others fit
+    the bound. The caller may change the engine."""
+    kept, live = state.kept, state.live
+    if not kept.places:
+        return
+    for place in [each for each in kept.places if not _is_kept(state, each)]:
+        del kept.places[place]
+    bound = 0 if placement_of(state.engine).engine == "spark" else kept.bound
+    while kept.places:
+        place, asked = next(iter(kept.places.items()))
+        kept.rows = rows_kept(state)
+        if state.version - asked <= IDLE_COMMITS and 0 < bound >= kept.rows:
+            return
+        del kept.places[place]
+        kept.evicted += 1
+        query, row = live.by_answer[place[0]], place[1]
+        query.kept.discard(row)
+        live.released.append((query, row))
+        follow.take_back(state)
+    kept.rows = 0
+
+
+def rows_kept(state: State) -> int:
+    """The rows that kept answers take, and what they are derived from."""
+    return sum(_rows(state, query) for query in state.live.by_answer.values() if query.kept)
+
+
+def _rows(state: State, query: LiveQuery) -> int:
+    """The rows of one query; one that is followed too shares them out by parameters."""
+    rows = sum(map(state.engine.size, _stored(state, query)))
+    return rows * len(query.kept) // len(query.kept | query.followers.keys())
+
+
+def _stored(state: State, query: LiveQuery) -> tuple[str, ...]:
+    """The relations that the engine has for the query."""
+    layer = state.live.installed(state.compiled)
+    known = state.kept.stored.get(query.name)
+    if known is None or known[0] is not layer:
+        plan = layer.plan
+        own = relations_below(plan.normal, [query.name]) & plan.beside - plan.on_demand.unstored
+        state.kept.stored = {name: each for name, each in state.kept.stored.items() if each[0] is layer}
+        known = state.kept.stored[query.name] = layer, tuple(sorted(own))
+    return known[1]
+
+
+def use(state: State) -> KeptUse:
+    """The counters; needs no lock."""
+    kept = state.kept
+    counts = (kept.hits, kept.on_demand, kept.admitted, kept.evicted)
+    return KeptUse(len(kept.places), kept.rows, kept.bound, *counts)
+
+
+def limit(state: State, rows: int) -> None:
+    """Bound the rows of kept answers from now on; 0 switches them off. The caller may change the engine."""
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        hint = f"pass a non-negative number of rows, such as {MOST_KEPT:_}; 0 keeps none"
+        raise UsageError(f"invalid `keep_answers`: {rows!r}", code="wrong-argument", help=hint)
+    state.kept.bound = rows
+    if not rows:
+        state.kept.notes.clear()
+    trim(state)
+
+
+def kept_queries(state: State, view: str) -> Iterator[KeptQuery]:
+    """The queries that depend on a view and are kept current for some parameters."""
+    last: dict[str, list[Row]] = {}
+    for name, row in reversed(state.kept.places):
+        if len(rows := last.setdefault(name, [])) < _SHOWN:
+            rows.append(row)
+    for query in state.live.by_answer.values():
+        if query.kept and view in _below(query, state.compiled):
+            shown = tuple(_parameters_text(query, row) for row in last.get(query.name, ()))
+            yield KeptQuery(query.text, len(query.kept), shown, _rows(state, query))
+
+
+_SHOWN = 3
+"""Parameters of a query that an explanation names."""
+
+
+def _parameters_text(query: LiveQuery, row: Row) -> str:
+    names = (column.name for column in query.shape.parameters.columns)
+    return ", ".join(f"{name} = {spelled(value)}" for name, value in zip(names, row, strict=True))
