@@ -332,6 +332,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "date_plus_months": lambda time, count, _: _on(time, lambda: _months(time, count)),
     "timestamp_plus_months": lambda time, count, _: _on(time, lambda: _months(time, count)),
     "timestamp_plus_microseconds": lambda time, count, _: _on(time, lambda: time + dt.timedelta(microseconds=count)),
+    "microseconds_between": lambda a, b, _: (a - b) // dt.timedelta.resolution,
     "days_between": lambda a, b, _: a.toordinal() - b.toordinal(),
     "to_timestamp": lambda day, _: _midnight(day.year, day.month, day.day),
     "to_date": lambda time, _: dt.date(time.year, time.month, time.day),
