@@ -62,6 +62,17 @@ QUERIES = {
     "FROM t WHERE a IS NOT NULL",
     "first": "SELECT id, a / b AS y FROM t WHERE a IS NOT NULL ORDER BY y DESC, id LIMIT 3",
     "joined": "SELECT s.id AS x, t.id AS y FROM t AS s JOIN t ON s.a / 4 = t.a / 4 WHERE s.id < t.id",
+    "keys": "SELECT a / b AS q, count(*) AS c, min(id) AS i FROM t GROUP BY a / b",
+    "differences": "SELECT a / b AS q FROM t EXCEPT SELECT a / 3 FROM t",
+    "members": "SELECT id FROM t WHERE a / b IN (SELECT a / 3 FROM t) OR a IN (SELECT a / 1.0 FROM t WHERE a < 0)",
+    "neighbors": "SELECT id, lag(a / b, 1, 0.5) OVER (ORDER BY id) AS y FROM t",
+    "functions": "SELECT id, nullif(a / b, 1) AS y, greatest(a / b, 1, n) AS z, abs(a / b) AS w, sign(a / b) AS v "
+    "FROM t",
+    "halves": "WITH RECURSIVE w(n, y) AS (SELECT id, a / b FROM t UNION SELECT n + 1, y / 2 FROM w WHERE n < 3) "
+    "SELECT n, y FROM w",
+    "shares": "SELECT k, 100.0 * count(*) / (SELECT count(*) FROM t) AS p FROM t GROUP BY k",
+    "texts": "SELECT k, string_agg(id::text, ',' ORDER BY a / b, id) AS s FROM t WHERE a IS NOT NULL GROUP BY k",
+    "parts": "SELECT id, rank() OVER (PARTITION BY a / b ORDER BY id) AS r FROM t WHERE a IS NOT NULL",
     "cases": "SELECT id, CASE WHEN n > 0 THEN a / n ELSE 0 END AS y, coalesce(a / b, -1) AS z FROM t",
     "united": "SELECT id, a / b AS y FROM t UNION SELECT id, a FROM t",
     "of_groups": "SELECT k, count(*) AS c FROM t GROUP BY k HAVING avg(a) > 100 OR sum(a / b) < 0",
