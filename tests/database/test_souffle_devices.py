@@ -20,7 +20,9 @@ FACT = (
 )
 
 
-@pytest.mark.parametrize("options", ["IO=json", 'IO=json, format="object"', "IO=sqlite", 'IO=sqlite, dbname="all.db"'])
+@pytest.mark.parametrize(
+    "options", ["IO=json", "IO=jsonfile", 'IO=json, format="object"', "IO=sqlite", 'IO=sqlite, dbname="all.db"']
+)
 def test_what_is_written_is_read_back(options: str, tmp_path: Path) -> None:
     with upshot.connect() as db:
         db.define(f"{TYPES}.decl r{COLUMNS}\n.output r({options})\n{FACT}")

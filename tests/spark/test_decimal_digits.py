@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import upshot
 from tests.database.test_decimal_digits import LARGE, PROGRAMS, A, changed
+from tests.sql.test_decimals import QUERIES, TABLE, rows
 from upshot.plan.rule_plan import RulePlan
 
 CASES = ("arithmetic in the head", "a negative value", "a product", "a copy", "a sum", "a maximum")
@@ -65,3 +67,25 @@ def test_a_store_that_holds_too_many_digits_opens_on_spark(spark: Any, tmp_path:
     with upshot.connect(root) as db:
         assert db.warnings == ()
         db.verify()
+
+
+@pytest.mark.slow
+def test_quotients_and_averages_are_those_of_the_local_engine(spark: Any) -> None:
+    program = TABLE.definition() + "".join(f";\nCREATE VIEW {name} AS {query}" for name, query in QUERIES.items())
+    program += ";\nCREATE VIEW of_keys AS SELECT id % 2 AS h, a / b AS y FROM t"
+    program += ";\nCREATE VIEW wide_sums AS SELECT h, sum(y) AS s, avg(y) AS m FROM of_keys GROUP BY h"
+    choice, old = random.Random(7), set[Any]()
+    with upshot.connect() as local, upshot.connect(spark=spark, engine="spark") as db:
+        local.define(program)
+        db.define(program)
+        for count in (9, 4):
+            new, changes = rows(choice, count), []
+            for each in (local, db):
+                with each.transaction() as tx:
+                    tx.delete("t", sorted(old - new, key=str))
+                    tx.insert("t", sorted(new - old, key=str))
+                changes.append({name: (set(c.inserted), set(c.deleted)) for name, c in tx.changes.items()})
+            old = new
+            assert changes[0] == changes[1]
+            for name in (*QUERIES, "wide_sums"):
+                assert set(db.rows(name)) == set(local.rows(name)), name

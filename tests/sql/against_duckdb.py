@@ -17,6 +17,9 @@ from tests.sql.random_queries import LONG, Row, Table, random_row
 from upshot.core.schema import Schema
 from upshot.core.types import Kind
 
+QUOTIENT = 9
+"""More places than a stored decimal has."""
+
 State = Mapping[str, set[Row]]
 
 
@@ -86,8 +89,13 @@ def _rounds(columns: Sequence[Any], schema: Schema) -> bool:
 
 
 def comparable(rows: Iterable[Row]) -> set[Row]:
-    """The rows with means to ten digits: systems round the last ones each in their own way."""
-    return {tuple(f"{float(value):.10g}" if isinstance(value, float) else value for value in row) for row in rows}
+    """The rows with means and quotients to ten digits: systems round the last ones each in their own way."""
+    return {tuple(f"{float(value):.10g}" if _is_rounded(value) else value for value in row) for row in rows}
+
+
+def _is_rounded(value: object) -> bool:
+    """A float, or a decimal with the places of a quotient."""
+    return isinstance(value, float) or (isinstance(value, Decimal) and value.as_tuple().exponent <= -QUOTIENT)
 
 
 def random_change(choice: random.Random, tables: Sequence[Table], state: State) -> tuple[State, State]:

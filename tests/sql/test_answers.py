@@ -162,3 +162,20 @@ def test_null_is_in_no_query_also_where_a_subquery_is_the_only_one_to_read_it() 
         inner = "EXISTS (SELECT 1 FROM s AS t WHERE u.x IN (SELECT x FROM s WHERE x IS NULL OR x = 2))"
         assert db.sql(outer + inner) == {(2,)}
         assert db.sql(outer + "NOT " + inner) == {(1,), (3,)}
+
+
+def test_null_is_not_found_with_itself_where_a_table_is_joined_with_itself() -> None:
+    queries = {
+        "v": "SELECT p.a AS x FROM r AS p JOIN r AS q ON p.a = q.a WHERE p.b = q.b",
+        "w": "SELECT p.a AS x FROM r AS p JOIN r AS q USING (a, b)",
+        "n": "SELECT a AS x FROM r AS p NATURAL JOIN r AS q",
+        "u": "SELECT p.a AS x FROM r AS p, r AS q, r AS s WHERE p.a = q.a AND q.b = s.b AND s.a = p.a AND p.b = q.b",
+        "m": "SELECT a AS x FROM r AS p WHERE EXISTS (SELECT 1 FROM r AS q WHERE q.a = p.a AND q.b = p.b)",
+    }
+    with upshot.connect() as db:
+        db.define("CREATE TABLE r (a BIGINT NOT NULL, b NUMERIC(8, 2))")
+        for name, query in queries.items():
+            db.define(f"CREATE VIEW {name} AS {query}")
+        with db.transaction() as tx:
+            tx.insert("r", [(3, 1), (0, None)])
+        assert {name: set(db.rows(name)) for name in queries} == {name: {(3,)} for name in queries}

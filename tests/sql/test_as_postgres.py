@@ -127,6 +127,25 @@ def test_what_people_write_has_the_value_that_postgresql_gives(
     agree(f"SELECT id, {value} AS y FROM t WHERE n <> 0 OR n IS NULL", db, postgres)  # noqa: S608
 
 
+_LATER = "TIMESTAMP '2024-03-01' + n * INTERVAL '7 hours' - TIMESTAMP '2024-02-29 23:59:59.250001'"
+LENGTHS = [
+    *(f"EXTRACT({part} FROM {_LATER})" for part in ("EPOCH", "DAY", "HOUR", "MINUTE", "SECOND")),
+    f"{_LATER} > INTERVAL '7 hours'",
+    f"{_LATER} <= n * INTERVAL '7 hours 1 second'",
+    f"NOT (INTERVAL '-1 day' < {_LATER})",
+    f"{_LATER} = INTERVAL '0.749999 seconds'",
+    "DATE '2024-03-01' - TIMESTAMP '2024-01-31 12:00:00' < INTERVAL '1 month'",
+    "EXTRACT(EPOCH FROM TIMESTAMP '9999-12-31 23:59:59.999999' - TIMESTAMP '0001-01-01')",
+]
+
+
+@pytest.mark.parametrize("value", LENGTHS)
+def test_a_difference_of_timestamps_has_parts_and_is_compared_with_intervals(
+    value: str, db: upshot.Database, postgres: Postgres
+) -> None:
+    agree(f"SELECT id, {value} AS y FROM t WHERE n <> 0 OR n IS NULL", db, postgres)  # noqa: S608
+
+
 def test_table_is_a_query_of_all_columns(db: upshot.Database) -> None:
     assert set(db.sql("TABLE t")) == set(db.rows("t"))
     assert [row[0] for row in db.sql("TABLE t ORDER BY id LIMIT 1")] == [1]

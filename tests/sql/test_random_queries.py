@@ -102,7 +102,8 @@ def test_few_random_queries_are_refused() -> None:
             try:
                 db.sql(Queries(choice, tables).query())
             except upshot.ProgramError as error:
-                if error.code not in REFUSED:
+                # PostgreSQL refuses these too.
+                if error.code not in REFUSED and "of the recursion has two types" not in error.message:
                     raise
                 refused += 1
     assert refused <= 9

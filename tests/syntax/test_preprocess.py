@@ -34,6 +34,8 @@ def expanded(text: str) -> list[str]:
         ('#if 0\n"unclosed\n/* #endif */\n#endif\na(1).', ["a(1)."]),
         ("/*\n#define N 1\n*/\np(N) :- q(N).", ["p(N) :- q(N)."]),
         ("#pragma once\n# define N 7\na(N).", ["a(7)."]),
+        ("#define F(r, ...) r(__VA_ARGS__).\nF(e, 1, f(2, 3))", ["e(1, f(2, 3))."]),
+        ("#define F(...) e(__VA_ARGS__).\nF(1, 2)\nF(3)", ["e(1, 2).", "e(3)."]),
         ("#define MAX(a, b) (a) + (b)\np(MAX(X, f(Y, 1))) :- q(X, Y).", ["p(X + f(Y, 1)) :- q(X, Y)."]),
     ],
 )

@@ -17,6 +17,8 @@ REFUSED = {
     "unsupported-lattice": [".lattice L<> { Bottom -> 1 }", ".decl a(x: number, s: union number)"],
     "unsupported-every-relation": [".output *", ".input *", ".printsize *"],
     "unsupported-choice-domain": [".decl a(x: number, y: number, z: number) choice-domain x, y"],
+    "unsupported-delta": [".decl a(x: number)\n.decl d = debug_delta(a)"],
+    "unsupported-aggregate": ["a(S) :- S = @@add X : 0, { b(X) }."],
     "unsupported-preprocessor": ["#nonsense\na(1)."],
 }
 

@@ -25,7 +25,7 @@ from upshot.values.signatures import only, preferred
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-CENTS, MICROS = (Type(Kind.DECIMAL, precision=18, scale=scale) for scale in (2, 6))
+CENTS, MICROS, WIDE = (Type(Kind.DECIMAL, scale=scale).widest() for scale in (2, 6, 20))
 EDGES: dict[Type, tuple[Any, ...]] = {
     Type(Kind.NUMBER): (
         -(2**63), -(2**63) + 1, -(2**53) - 1, -64, -1, 0, 1, 2, 63, 64, 2**53 - 1, 2**53 + 1, 2**63 - 1,
@@ -46,6 +46,10 @@ EDGES: dict[Type, tuple[Any, ...]] = {
     ),
     CENTS: tuple(map(Decimal, ("0.00", "0.01", "-0.01", "1.50", "9999999999999999.99", "-9999999999999999.99"))),
     MICROS: tuple(map(Decimal, ("0.000000", "0.000001", "-2.500000", "999999999999.999999"))),
+    WIDE: (
+        Decimal("0.00000000000000000000"), Decimal("0.33333333333333333333"), Decimal("-0.00000000000000000001"),
+        Decimal("2.00000000000000000000"), Decimal("-999999999999999999.99999999999999999999"),
+    ),
 }  # fmt: skip
 _FEW_NUMBERS = (-1, 0, 1, 2, 2**63 - 1)
 WORDS = {"date_field": tuple(FIELDS), "time_start": UNITS}
@@ -121,6 +125,8 @@ class Use:
         # SQL brings decimals to one scale before it computes, which is an overflow of its own.
         if len(self.types) > 2 or {CENTS, MICROS} == {*self.types}:
             return ""
+        if len({each.is_wide for each in self.types}) > 1:
+            return ""
         if self.name == "to_string" and self.types[0].kind in (Kind.FLOAT, Kind.SYMBOL):
             return ""
         if self.name == "to_number" and self.types[0].kind is not Kind.SYMBOL:
@@ -153,7 +159,7 @@ def _window_rows() -> Iterator[Row]:
 SQL = {
     "+": "a0 + a1", "-": "a0 - a1", "*": "a0 * a1", "/": "a0 / a1", "%": "a0 % a1", "neg": "-a0",
     "max": "GREATEST(a0, a1)", "min": "LEAST(a0, a1)", "cat": "a0 || a1", "strlen": "LENGTH(a0)",
-    "reverse": "REVERSE(a0)", "to_number": "CAST(a0 AS BIGINT)", "to_string": "CAST(a0 AS TEXT)",
+    "reverse": "REVERSE(a0)", "quotient": "a0 / a1", "to_number": "CAST(a0 AS BIGINT)", "to_string": "CAST(a0 AS TEXT)",
 }  # fmt: skip
 """Spellings of SQL; `substr` takes constants there alone, and is tested with the other definitions of SQL."""
 
@@ -173,10 +179,12 @@ def uses() -> list[Use]:
                 if signature.most is None:
                     found.append((name, (type,) * 3))
             else:
-                others = (preferred(signature.argument(at)) for at in range(1, len(signature.arguments)))
+                others = [preferred(signature.argument(at)) for at in range(1, len(signature.arguments))]
                 found.append((name, (type, *(CENTS if o is Kind.DECIMAL else Type(o) for o in others))))
+                if name in ("to_decimal", "round_to", "quotient") and type in (CENTS, WIDE):
+                    found.append((name, (type, *(WIDE if o is Kind.DECIMAL else Type(o) for o in others))))
         if signature.uniform and signature.least == 2 and signature.arguments[0] & only(Kind.DECIMAL):
-            found.append((name, (CENTS, MICROS)))
+            found += [(name, (CENTS, MICROS)), (name, (CENTS, WIDE))]
     return [Use(name, types, number) for number, (name, types) in enumerate(found)]
 
 
@@ -225,9 +233,12 @@ class FoldUse:
         )
 
     def sql(self) -> str:
-        if not AGGREGATES[self.name].sql:
+        if self.name == "average":
+            spelled = "avg"
+        elif not AGGREGATES[self.name].sql or (self.name == "mean" and self.type.kind is Kind.DECIMAL):
             return ""
-        spelled = AGGREGATES[self.name].sql[0][1]
+        else:
+            spelled = AGGREGATES[self.name].sql[0][1]
         return f"CREATE VIEW q{self.number} AS SELECT g, {spelled}(a) AS v FROM g{self.number} GROUP BY g;\n"  # noqa: S608
 
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from upshot.core import structures
@@ -22,6 +22,7 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
 _FLOAT = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_INTEGER = 80
+_PRECISION = 120
 
 
 class Unreadable(Exception):
@@ -88,7 +89,8 @@ def _decimal(text: str, type: Type) -> Decimal:
         if not _DECIMAL.fullmatch(text.strip()):
             raise InvalidOperation
         value = Decimal(text.strip())
-        fitted = value.quantize(Decimal(1).scaleb(-type.scale))
+        with localcontext(prec=_PRECISION):
+            fitted = value.quantize(Decimal(1).scaleb(-type.scale))
         if fitted != value or len(fitted.as_tuple().digits) > type.precision:
             raise InvalidOperation
     except InvalidOperation:

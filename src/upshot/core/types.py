@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import Enum
 
 
@@ -48,7 +49,17 @@ class Type:
 
     def widest(self) -> Type:
         """The type with room for every value that a computation of this type can have: a decimal with all digits."""
-        return replace(self, precision=MOST_DIGITS) if self.kind is Kind.DECIMAL else self
+        return replace(self, precision=most_digits(self.scale)) if self.kind is Kind.DECIMAL else self
+
+    @property
+    def is_wide(self) -> bool:
+        """True of a decimal with more places than 64 bits hold: it has 38 digits."""
+        return self.kind is Kind.DECIMAL and self.scale > MOST_DIGITS
+
+    @property
+    def in_dictionary(self) -> bool:
+        """True where the codes of the local engine number texts of a dictionary."""
+        return self.kind in TEXTUAL or self.is_wide
 
     def exceeds(self, column: Type) -> bool:
         """A value of this type may have more digits than the column, which is of the same kind and scale, declares.
@@ -69,7 +80,61 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 """The kinds whose values are text."""
 
 MOST_DIGITS = 18
-"""The digits that a decimal has at most, whatever its column declares: its code has 64 bits."""
+"""The digits that a decimal of up to 18 places has at most, whatever its column declares: its code has 64 bits."""
+
+WIDE_DIGITS = 38
+"""The digits of a decimal with more places, which is what quotients and averages are."""
+
+QUOTIENT_PLACES = 20
+"""The places of a quotient, unless an operand has more."""
+
+PRODUCT_PLACES = 24
+"""The places of a product at most: one that has more is rounded."""
+
+
+def most_digits(scale: int) -> int:
+    """The digits that a decimal of this scale has at most."""
+    return MOST_DIGITS if scale <= MOST_DIGITS else WIDE_DIGITS
+
+
+DECIMAL_SIZES = (
+    f"the precision is 1 to {MOST_DIGITS}, and {WIDE_DIGITS} for a scale of more; the scale is at most the precision"
+)
+
+
+def is_decimal(precision: int, scale: int) -> bool:
+    """Test whether there are decimals of these sizes.
+
+    >>> is_decimal(18, 2), is_decimal(38, 20), is_decimal(38, 2)
+    (True, True, False)
+    """
+    if scale > MOST_DIGITS:
+        return precision == WIDE_DIGITS and scale <= precision
+    return 1 <= precision <= MOST_DIGITS and 0 <= scale <= precision
+
+
+def scaled_integer(value: Decimal, scale: int) -> int:
+    """The decimal times 10^scale, which is a whole number; exact for any number of digits.
+
+    >>> scaled_integer(Decimal("-1.50"), 2)
+    -150
+    """
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits)) or "0")
+    shift = exponent + scale
+    whole = whole * int(10**shift) if shift >= 0 else whole // int(10**-shift)
+    return -whole if sign else whole
+
+
+def decimal_of(whole: int | str, scale: int) -> Decimal:
+    """The inverse of `scaled_integer`; exact for any number of digits.
+
+    >>> decimal_of(-150, 2)
+    Decimal('-1.50')
+    """
+    return Decimal(f"{whole}E-{scale}")
+
 
 NUMBER = Type(Kind.NUMBER)
 UNSIGNED = Type(Kind.UNSIGNED)

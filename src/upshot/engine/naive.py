@@ -56,7 +56,7 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
                 ):
                     raise DataError(f"`{view}{row}` holds a reserved value", code="reserved-value")
                 if any(
-                    value is not None and abs(value) >= Decimal(10) ** (c.type.precision - c.type.scale)
+                    value is not None and value.copy_abs() >= Decimal(10) ** (c.type.precision - c.type.scale)
                     for c, value in zip(program.schemas[view].columns, row, strict=True)
                     if c.type.kind is Kind.DECIMAL
                 ):

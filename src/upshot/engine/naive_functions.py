@@ -33,7 +33,7 @@ def _nearest(value: Fraction) -> int:
 def _places(value: Any, places: int, scale: int, whole: Callable[[Fraction], int]) -> Decimal:
     unit = Fraction(10) ** min(places, scale) if places > -60 else None
     found = Fraction(0) if unit is None else Fraction(whole(_exact(value) * unit)) / unit
-    return Decimal(int(found * 10**scale)).scaleb(-scale)
+    return Decimal(f"{int(found * 10**scale)}E-{scale}")
 
 
 def _cut(value: Fraction) -> int:
@@ -61,6 +61,31 @@ def _ratio(a: Decimal, b: Decimal, _: Type) -> float:
     if not b:
         raise _none("a division by zero", "division-by-zero")
     return float(Fraction(a) / Fraction(b))
+
+
+def postgres_quotient(a: Decimal | Fraction, b: Decimal | Fraction | int) -> Decimal:
+    """The quotient with as many places as PostgreSQL decides from four digits at a time, from those of the operands up
+    to 20 or theirs."""
+    first, second = abs(Fraction(a)), abs(Fraction(b))
+    if not second:
+        raise _none("a division by zero", "division-by-zero")
+    (power, digit), (other, divisor) = _first_of_four(first), _first_of_four(second)
+    shown = max(next(n for n in range(99) if (each * 10**n).denominator == 1) for each in (first, second))
+    places = 16 - 4 * (power - other) + (4 if digit <= divisor else 0)
+    places = min(max(places, shown), max(20, shown))
+    found = math.floor(first / second * 10**places + Fraction(1, 2))
+    return Decimal(f"{found if (a < 0) == (b < 0) else -found}E-{places}")
+
+
+def _first_of_four(value: Fraction) -> tuple[int, int]:
+    if not value:
+        return 0, 0
+    power = 0
+    while value >= 10000:
+        value, power = value / 10000, power + 1
+    while value < 1:
+        value, power = value * 10000, power - 1
+    return power, math.floor(value)
 
 
 def _shortest(value: float) -> str:
@@ -247,7 +272,8 @@ def _digits(value: Any) -> str:
         raw = struct.pack(">d", value + 0.0)
         return bytes(b ^ 255 for b in raw).hex() if raw[0] >= 128 else bytes([raw[0] | 128, *raw[1:]]).hex()
     if isinstance(value, Decimal):
-        return str(int(Fraction(value) * 10**18) + 10**36).zfill(37)
+        size = 18 if -int(value.as_tuple().exponent) <= 18 else 38
+        return str(int(Fraction(value) * 10**size) + 10 ** (2 * size)).zfill(2 * size + 1)
     if isinstance(value, dt.datetime):
         value = (value - _midnight(1970)) // dt.timedelta(microseconds=1)
     elif isinstance(value, dt.date):
@@ -268,6 +294,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "to_decimal": lambda value, _, type: _places(value, type.scale, type.scale, _nearest),
     "to_integer": _to_integer,
     "ratio": _ratio,
+    "quotient": lambda a, b, _: postgres_quotient(a, b),
     "round_to": lambda value, places, _, type: _places(value, places, type.scale, _nearest),
     "truncate_to": lambda value, places, _, type: _places(value, places, type.scale, _cut),
     "round": lambda value, type: _kept(round if isinstance(value, float) else _nearest)(value, type),
@@ -305,6 +332,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "date_plus_months": lambda time, count, _: _on(time, lambda: _months(time, count)),
     "timestamp_plus_months": lambda time, count, _: _on(time, lambda: _months(time, count)),
     "timestamp_plus_microseconds": lambda time, count, _: _on(time, lambda: time + dt.timedelta(microseconds=count)),
+    "microseconds_between": lambda a, b, _: (a - b) // dt.timedelta.resolution,
     "days_between": lambda a, b, _: a.toordinal() - b.toordinal(),
     "to_timestamp": lambda day, _: _midnight(day.year, day.month, day.day),
     "to_date": lambda time, _: dt.date(time.year, time.month, time.day),

@@ -7,7 +7,7 @@ import operator
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from upshot.core.errors import DataError, OverflowError_
 from upshot.core.types import FLOAT as FLOAT_TYPE
 from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.naive_functions import FUNCTIONS, kth
+from upshot.engine.naive_functions import FUNCTIONS, kth, postgres_quotient
 from upshot.engine.naive_records import field, has_tag, make
 from upshot.engine.naive_windows import functions as window_functions
 
@@ -187,6 +187,9 @@ def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
             return rounded_sum(values)
         case "sum":
             return exactly(lambda: sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0), type)
+        case "average":
+            total = sum(map(Fraction, values), Fraction(0))
+            return postgres_quotient(total, len(values)) if values else None
         case "mean":
             return rounded_sum(values) / len(values) if values else None
         case "kth":
@@ -213,15 +216,17 @@ def rounded_sum(values: Sequence[Any]) -> float:
 
 def exactly(compute: Callable[[], Any], type: Type) -> Any:
     """The result of the computation, if the type can hold it: 64 bits, or 18 decimal digits."""
-    with localcontext(prec=60):
+    with localcontext(prec=200):
         value = compute()
+        if type.kind is Kind.DECIMAL and type.scale > 18:
+            value = value.quantize(Decimal(10) ** -type.scale, ROUND_HALF_UP)
         match type.kind:
             case Kind.NUMBER:
                 fits = value in NUMBER_RANGE
             case Kind.UNSIGNED:
                 fits = value in UNSIGNED_RANGE
             case _:
-                fits = abs(value) * 10**type.scale < 10**18
+                fits = abs(value) * 10**type.scale < 10 ** (18 if type.scale <= 18 else 38)
     if not fits:
         raise OverflowError_(f"{value} is outside the range of `{type}`", code="overflow")
     return value

@@ -11,6 +11,7 @@ from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.types import Kind, Type
+from upshot.engine.naive_functions import postgres_quotient
 
 _PARSED: Mapping[str, Callable[[str], Any]] = {
     "number": int,
@@ -121,13 +122,15 @@ def _folded(fields: list[str], name: str, kind: str) -> str:
     if any(isinstance(each, float) and not math.isfinite(each) for each, _ in given):
         return f"V{sum(each for each, _ in given if not math.isfinite(each))!r}"
     total = sum((Fraction(each) for each, _ in given), Fraction(0))
+    if name == "mean" and kind == "decimal":
+        return f"V{postgres_quotient(total, len(given)):f}"
     if name == "mean":
         return f"V{float(total / len(given))!r}"
     if kind == "float":
         return f"V{float(total)!r}"
     if kind == "decimal":
         places = max(-int(each.as_tuple().exponent) for each, _ in given)
-        return f"V{Decimal(int(total * 10**places)).scaleb(-places):f}"
+        return f"V{Decimal(f'{int(total * 10**places)}E-{places}'):f}"
     return f"V{int(total)}"
 
 

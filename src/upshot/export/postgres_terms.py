@@ -11,7 +11,7 @@ from typing import Any
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.core.types import MOST_DIGITS, Kind, Type
+from upshot.core.types import Kind, Type, most_digits
 from upshot.syntax.ast import Aggregate, Call, Comparison, Constant, Term, Test, Variable
 
 _TYPES = {
@@ -116,7 +116,7 @@ def value_text(value: Any, type: Type) -> str:
 
 def _constant_type(type: Type) -> str:
     if type.kind is Kind.DECIMAL:
-        return f"numeric({MOST_DIGITS},{type.scale})"
+        return f"numeric({most_digits(type.scale)},{type.scale})"
     return "text" if type.kind in (Kind.SYMBOL, Kind.RECORD) else _TYPES[type.kind]
 
 
@@ -216,5 +216,5 @@ class Expressions:
             )
         if term.target is None:
             return "count(*)"
-        digits = f"numeric({MOST_DIGITS},{type.scale})" if type.kind is Kind.DECIMAL else "bigint"
+        digits = f"numeric({most_digits(type.scale)},{type.scale})" if type.kind is Kind.DECIMAL else "bigint"
         return f"sum({target})::{digits}" if term.function == "sum" else f"{term.function}({target})"

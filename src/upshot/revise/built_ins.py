@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -108,8 +108,8 @@ def is_value_of(value: Any, type: Type) -> bool:
         case Kind.UNSIGNED:
             return isinstance(value, int) and 0 <= value <= UNSIGNED_RANGE[-1] - type.nullable
         case Kind.DECIMAL:
-            scaled = Decimal(value).scaleb(type.scale)
-            return scaled == scaled.to_integral_value() and abs(scaled) < 10**type.precision
+            scaled = Fraction(value) * 10**type.scale
+            return bool(scaled.denominator == 1 and abs(scaled) < 10**type.precision)
         case _:
             return True
 

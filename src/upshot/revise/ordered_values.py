@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import chain, islice, product
 from typing import Any
 
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type, decimal_of
 from upshot.revise.built_ins import UNKNOWN
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
@@ -101,7 +101,7 @@ def value_at(number: Fraction, type: Type) -> Any:
             return value if value is not None and Fraction(value) == number else None
         case Kind.DECIMAL:
             scaled = number * 10**type.scale
-            return Decimal(int(scaled)).scaleb(-type.scale) if scaled.denominator == 1 else None
+            return decimal_of(int(scaled), type.scale) if scaled.denominator == 1 else None
         case Kind.DATE:
             return datetime.date.fromordinal(int(number)) if number.denominator == 1 else None
         case Kind.TIMESTAMP:

@@ -2,7 +2,8 @@
 
 A relation's frame has columns c0 … cn. A relation without columns has one, c0, boolean and always true. Unsigned
 numbers are decimal(20,0) on Spark, which has no type of that range; there is one zero and one NaN among the floats.
-Decimals have 18 digits whatever their column says, as in the other engines: a sum of decimal(4,2) may well need six.
+Decimals have 18 digits, or 38, whatever their column says, as in the other engines: a sum of decimal(4,2) may well
+need six.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pyspark.sql import types as spark
 from upshot.core.arrow_schema import arrow_cast, arrow_table, arrow_type
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
-from upshot.core.types import BOOLEAN, Kind, Type
+from upshot.core.types import BOOLEAN, MOST_DIGITS, Kind, Type, most_digits
 
 UNSIGNED_DIGITS = 20
-DECIMAL_DIGITS = 18
+DECIMAL_DIGITS = MOST_DIGITS
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -63,7 +64,7 @@ def spark_type(type: Type) -> spark.DataType:
         case Kind.TIMESTAMP:
             return spark.TimestampType()
         case Kind.DECIMAL:
-            return spark.DecimalType(DECIMAL_DIGITS, type.scale)
+            return spark.DecimalType(most_digits(type.scale), type.scale)
 
 
 def sql_type(type: Type) -> str:
@@ -96,7 +97,7 @@ def arrow_type_for_spark(type: Type) -> pa.DataType:
         case Kind.UNSIGNED:
             return pa.decimal128(UNSIGNED_DIGITS, 0)
         case Kind.DECIMAL:
-            return pa.decimal128(DECIMAL_DIGITS, type.scale)
+            return pa.decimal128(most_digits(type.scale), type.scale)
         case _:
             return arrow_type(type)
 

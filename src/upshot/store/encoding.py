@@ -12,7 +12,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.running_spark import running_session
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind, Type, decimal_of, scaled_integer
 from upshot.spark.failures import translated
 from upshot.spark.location import exact_path
 from upshot.spark.session import is_connect
@@ -149,6 +148,9 @@ def _to_raw(type: Type) -> Convert | None:
         case Kind.TIMESTAMP:
             return lambda time: (time - _EPOCH) // _MICROSECOND
         case Kind.DECIMAL:
+            if type.is_wide:
+                # JSON readers may round numbers of so many digits.
+                return lambda value: str(scaled_integer(value, type.scale))
             return lambda value: int(value.scaleb(type.scale))
         case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.RECORD | Kind.BOOLEAN:
             return None
@@ -163,7 +165,7 @@ def _from_raw(type: Type) -> Convert | None:
         case Kind.TIMESTAMP:
             return lambda microseconds: _EPOCH + microseconds * _MICROSECOND
         case Kind.DECIMAL:
-            return lambda digits: Decimal(digits).scaleb(-type.scale)
+            return lambda digits: decimal_of(digits, type.scale)
         case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.RECORD | Kind.BOOLEAN:
             return None
 

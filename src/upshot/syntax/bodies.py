@@ -96,6 +96,8 @@ def _functor(c: Cursor) -> Term:
     """`@f(X)`, or a fold of users: `@f X : { … }`"""
     start = c.start
     c.advance()
+    if c.kind == "@":
+        c.give_up(hints.USER_AGGREGATE, start, c.end)
     name = c.take("name", "the name of a function")
     if c.kind in _OPERANDS or c.kind in ("-", "@"):
         return _aggregated(c, f"@{name}", _target(c), start)

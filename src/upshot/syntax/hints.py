@@ -67,6 +67,20 @@ EVERY_RELATION: Hint = (
 )
 """For `*` in the place of relations that are read or written."""
 
+DELTA: Hint = (
+    "unsupported-delta",
+    "`debug_delta` is not supported: a relation has rows, and no rounds",
+    "a transaction reports its inserted and deleted rows: read the changes of the relation",
+)
+"""For `=` behind the name of a declared relation."""
+
+USER_AGGREGATE: Hint = (
+    "unsupported-aggregate",
+    "`@@` is not supported",
+    "declare `.functor f(x: number): number fold` and write `@f x : { … }`",
+)
+"""For a second `@`."""
+
 SET_LATTICES: dict[str, Hint] = dict.fromkeys(
     ("union", "intersection", "set"),
     (

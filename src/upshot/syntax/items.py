@@ -149,6 +149,8 @@ def _declaration(c: Cursor) -> Sequence[Item]:
     while c.kind == ",":
         c.advance()
         names.append(relation_name(c, "the name of a relation"))
+    if c.kind == "=":
+        c.give_up(hints.DELTA, c.start, c.end)
     attributes = _attributes(c)
     said = qualifiers(c)
     span = c.item_span()

@@ -14,12 +14,14 @@ from upshot.core.types import (
     BOOLEAN,
     DATE,
     FLOAT,
+    MOST_DIGITS,
     NUMBER_RANGE,
     TIMESTAMP,
     UNSIGNED,
     UNSIGNED_RANGE,
     Kind,
     Type,
+    most_digits,
 )
 from upshot.syntax.ast import Constant
 
@@ -41,7 +43,6 @@ _TIMESTAMP = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
-_MOST_DIGITS = 18
 _LONGEST_NUMBER = 400
 
 
@@ -177,9 +178,8 @@ def _decimal(spelling: str) -> Constant:
         raise BadLiteral("malformed-literal", "not a decimal", 'write `decimal("1.50")`')
     whole, _, fraction = spelling.lstrip("+-").partition(".")
     digits = len(whole.lstrip("0")) + len(fraction)
-    if digits > _MOST_DIGITS:
-        raise BadLiteral(
-            "number-out-of-range", "this decimal is too long", f"decimals have at most {_MOST_DIGITS} digits"
-        )
+    if digits > (most := most_digits(len(fraction))):
+        raise BadLiteral("number-out-of-range", "this decimal is too long", f"decimals have at most {most} digits")
     value = Decimal(spelling) or Decimal(spelling.lstrip("+-"))
-    return Constant(value, Type(Kind.DECIMAL, precision=max(digits, 1), scale=len(fraction)))
+    precision = max(digits, 1) if most == MOST_DIGITS else most
+    return Constant(value, Type(Kind.DECIMAL, precision=precision, scale=len(fraction)))

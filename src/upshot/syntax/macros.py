@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*+")
 _DEFINITION = re.compile(r"\s*([A-Za-z_?][A-Za-z0-9_?]*+)(\(([^()]*)\))?(.*)", re.DOTALL)
 _TOKEN = re.compile(r'"(?:\\[^\n]|[^"\\\n])*+"?|//[^\n]*+|/\*(?s:.*?)\*/|[A-Za-z_?][A-Za-z0-9_?]*+|\s++|##|(?s:.)')
+_REST = "__VA_ARGS__"
 LONGEST = 1_000_000
 """Characters that one use may expand to."""
 
@@ -23,7 +24,8 @@ class MacroTrouble(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`parameters` is None for a macro that is used without parentheses."""
+    """`parameters` is None for a macro that is used without parentheses; the last one takes all further arguments if it
+    is `__VA_ARGS__`, which is written `...`."""
 
     parameters: tuple[str, ...] | None
     body: str
@@ -41,6 +43,8 @@ def definition(text: str) -> tuple[str, Macro]:
     if found[2] is None:
         return found[1], Macro(None, found[4].strip())
     parameters = tuple(each.strip() for each in found[3].split(",")) if found[3].strip() else ()
+    if parameters and parameters[-1] == "...":
+        parameters = (*parameters[:-1], _REST)
     if not all(_NAME.fullmatch(each) for each in parameters) or len(set(parameters)) < len(parameters):
         message = f"the parameters of `{found[1]}` are not distinct names"
         raise MacroTrouble(message, "as in `#define EDGE(x, y) edge(x, y)`")
@@ -59,6 +63,9 @@ def expand(text: str, start: int, macros: Mapping[str, Macro], busy: frozenset[s
     if opened is None:
         return name, end
     arguments, end = _arguments(text, opened.end(), name)
+    if macro.parameters and macro.parameters[-1] == _REST:
+        fixed = len(macro.parameters) - 1
+        arguments[fixed:] = [", ".join(arguments[fixed:])]
     if len(arguments) != len(macro.parameters) and not (not macro.parameters and arguments == [""]):
         message = f"`{name}` takes {len(macro.parameters)} arguments, {len(arguments)} are given"
         raise MacroTrouble(message, f"write `{name}({', '.join(macro.parameters)})`")

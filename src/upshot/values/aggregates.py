@@ -8,9 +8,10 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from upshot.core.types import Kind, Type
+from upshot.core.types import QUOTIENT_PLACES, Kind, Type, most_digits
 from upshot.values.functions import FUNCTIONS
 from upshot.values.functors import fold_record, is_fold, is_functor
+from upshot.values.numeric_functions import quotient
 from upshot.values.records import BuiltinAggregate, RunningState
 from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, Signature, fixed, only, uniform
 from upshot.values.sort_keys import kth
@@ -20,7 +21,7 @@ from upshot.values.windows import sequence
 def _sum(values: Sequence[Any], type: Type) -> Any:
     """Exact, whatever the order; of floats the one nearest to the exact sum."""
     if type.kind is not Kind.FLOAT:
-        with localcontext(prec=60):
+        with localcontext(prec=120):
             return sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0)
     endless = [value for value in values if not math.isfinite(value)]
     return sum(endless) if endless else rounded(sum(map(Fraction, values), Fraction(0)))
@@ -37,6 +38,16 @@ def rounded(exact: Fraction | int) -> float:
 def _mean(values: Sequence[Any], type: Type) -> float:
     total = _sum(values, type)
     return total / len(values) if type.kind is Kind.FLOAT else float(Fraction(total) / len(values))
+
+
+def _average(values: Sequence[Any], type: Type) -> Decimal:
+    return quotient(_sum(values, type), len(values))
+
+
+def average_type(type: Type) -> Type:
+    """The type of the average of decimals."""
+    scale = max(QUOTIENT_PLACES, type.scale)
+    return Type(Kind.DECIMAL, precision=most_digits(scale), scale=scale)
 
 
 def _median(values: Sequence[Any], type: Type) -> float:
@@ -74,6 +85,11 @@ _ALL = (
     BuiltinAggregate(
         "mean", fixed(only(Kind.FLOAT), NUMERIC), _mean, RunningState.TOTAL,
         "mean a : { … }", "exact sum, divided by the number of values", sql=(("Avg", "avg"),),
+    ),
+    BuiltinAggregate(
+        "average", fixed(only(Kind.DECIMAL), only(Kind.DECIMAL)), _average, RunningState.TOTAL,
+        "average a : { … }", "exact sum, divided by the number of values as `quotient` does; `avg` of decimals in SQL",
+        computed=average_type,
     ),
     BuiltinAggregate(
         "median", fixed(only(Kind.FLOAT), NUMERIC), _median, RunningState.GROUP,

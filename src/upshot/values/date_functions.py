@@ -151,6 +151,11 @@ DATE_FUNCTIONS = (
         "days_between(a, b)", "the days from `b` to `a`", sql=("Sub",),
     ),
     BuiltinFunction(
+        "microseconds_between", fixed(_NUMBER, _TIMESTAMP, _TIMESTAMP),
+        {Kind.TIMESTAMP: FunctionMeaning(lambda a, b: (a - b) // dt.timedelta(microseconds=1))},
+        "microseconds_between(a, b)", "the microseconds from `b` to `a`", sql=("Extract",),
+    ),
+    BuiltinFunction(
         "to_timestamp", fixed(_TIMESTAMP, _DATE), {Kind.DATE: FunctionMeaning(_midnight)},
         "to_timestamp(date)", "midnight at the start of the day", sql=("Cast",),
     ),

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, Kind
+from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, PRODUCT_PLACES, Kind
 from upshot.values.conversions import CONVERTIBLE, FURTHER, TO_NUMBER
 from upshot.values.date_functions import DATE_FUNCTIONS
 from upshot.values.functors import functor_record, is_functor
@@ -259,7 +259,8 @@ _ALL = (
     ),
     BuiltinFunction(
         "*", uniform(NUMERIC, 2), _arithmetic("*", operator.mul, 2, "try_multiply", "multiply"),
-        "a * b", "product; of decimals, with the decimals of both", scale=sum, sql=("Mul",),
+        "a * b", f"product; of decimals, with the decimals of both, at most {PRODUCT_PLACES}",
+        scale=lambda scales: max(min(sum(scales), PRODUCT_PLACES), *scales), sql=("Mul",),
     ),
     BuiltinFunction(
         "/", uniform(_DIVISIBLE, 2),

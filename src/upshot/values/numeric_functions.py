@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.core.types import Kind
+from upshot.core.types import QUOTIENT_PLACES, Kind
 from upshot.values.conversions import FLOAT_OF_TEXT
 from upshot.values.records import BuiltinFunction, FunctionMeaning
 from upshot.values.signatures import NUMERIC, fixed, only, uniform
@@ -57,6 +57,45 @@ def _ratio(a: Decimal, b: Decimal) -> float:
     if b == 0:
         raise DataError(f"`{a} / 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
     return float(Fraction(a) / Fraction(b))
+
+
+_LEAST_DIGITS, _AT_ONCE = 16, 4
+
+
+def quotient(a: Decimal | int, b: Decimal | int) -> Decimal:
+    """The quotient with the places that PostgreSQL gives it, which are enough for 16 digits, but 20 at most, or as many
+    as an operand has.
+
+    PostgreSQL estimates the size of the quotient from the leading four digits of both (`select_div_scale`).
+
+    >>> quotient(Decimal("100.0"), 3), quotient(Decimal(1), Decimal("8.00"))
+    (Decimal('33.3333333333333333'), Decimal('0.12500000000000000000'))
+    """
+    if b == 0:
+        raise DataError(f"`{a} / 0` has no value", code="division-by-zero", help="guard the division with `!= 0`")
+    with localcontext(prec=400):
+        first, second = Decimal(a), Decimal(b)
+        (weight, digits), (other, divisor) = _leading(first), _leading(second)
+        shown = max(_places_of(first), _places_of(second))
+        wanted = _LEAST_DIGITS - _AT_ONCE * (weight - other - (digits <= divisor))
+        places = min(max(wanted, shown), max(QUOTIENT_PLACES, shown))
+        whole, rest = divmod(abs(first) * 10**places, abs(second))
+        whole += 2 * rest >= abs(second)
+        found: Decimal = whole if (first < 0) == (second < 0) else -whole
+        return found.scaleb(-places)
+
+
+def _leading(value: Decimal) -> tuple[int, int]:
+    """The place of the first digit to the base 10,000, and that digit."""
+    if not value:
+        return 0, 0
+    weight = value.adjusted() // _AT_ONCE
+    return weight, int(abs(value).scaleb(-_AT_ONCE * weight))
+
+
+def _places_of(value: Decimal) -> int:
+    """The places of a value without zeros at its end, some of which a wide one only has from its type."""
+    return max(0, -int(value.normalize().as_tuple().exponent))
 
 
 def _rounded(mode: str) -> Callable[..., Any]:
@@ -128,7 +167,12 @@ NUMERIC_FUNCTIONS = (
     ),
     BuiltinFunction(
         "ratio", fixed(_FLOAT, _DECIMAL, _DECIMAL), _of_all(_ratio, (Kind.DECIMAL,)),
-        "ratio(a, b)", "the float nearest to the quotient of two decimals", sql=("Div",),
+        "ratio(a, b)", "the float nearest to the quotient of two decimals",
+    ),
+    BuiltinFunction(
+        "quotient", fixed(_DECIMAL, _DECIMAL, _DECIMAL), _of_all(quotient, (Kind.DECIMAL,)),
+        "quotient(a, b)", f"the quotient of decimals, a `decimal(38,{QUOTIENT_PLACES})` rounded as PostgreSQL does",
+        scale=lambda scales: max(QUOTIENT_PLACES, *scales), sql=("Div",),
     ),
     _to_places("round_to", ROUND_HALF_UP, "rounded to `places` decimals; `like` has at least as many"),
     _to_places("truncate_to", ROUND_DOWN, "truncated to `places` decimals; `like` has at least as many"),

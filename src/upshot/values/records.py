@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from enum import Enum
 from typing import Any, Protocol
 
 from upshot.core.errors import OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type, most_digits
 from upshot.values.inverses import Inverse
 from upshot.values.signatures import KindSet, Signature, only, preferred
 
-_PRECISION = 60
+_PRECISION = 120
 """Digits in which decimals are computed: more than a product of two has."""
 
 
@@ -81,7 +81,8 @@ class BuiltinFunction:
         kind = arguments[0].kind if self.signature.uniform else preferred(self.signature.result)
         if kind is not Kind.DECIMAL:
             return Type(kind)
-        return Type(kind, precision=MOST_DIGITS, scale=self.scale([each.scale for each in arguments]))
+        scale = self.scale([each.scale for each in arguments])
+        return Type(kind, precision=most_digits(scale), scale=scale)
 
     def fails(self, result: Kind | None = None) -> bool:
         """True where some arguments leave it without a value; `result` is the kind of its value, if that is known."""
@@ -120,8 +121,10 @@ def _float(meaning: Callable[..., float], *args: Any) -> float:
 def _decimal(name: str, meaning: Callable[..., Decimal], result: Type, *args: Any) -> Decimal:
     with localcontext(prec=_PRECISION):
         value = meaning(*args) + 0
+        if result.is_wide:
+            value = value.quantize(Decimal(1).scaleb(-result.scale), ROUND_HALF_UP)
         if abs(value) >= Decimal(10) ** (result.precision - result.scale):
-            raise overflow(call_in_words(name, args), Kind.DECIMAL)
+            raise overflow(call_in_words(name, args), result)
         return value
 
 
@@ -140,11 +143,12 @@ def _shown(value: Any) -> str:
     return f'"{value[:40]}"' if isinstance(value, str) and value != "\x01" else str(value)
 
 
-def overflow(call: str, kind: Kind = Kind.NUMBER) -> OverflowError_:
+def overflow(call: str, type: Type = NUMBER) -> OverflowError_:
     """The error of a value that its type cannot hold."""
-    if kind is Kind.DECIMAL:
+    if type.kind is Kind.DECIMAL:
+        digits = most_digits(type.scale)
         return OverflowError_(
-            f"`{call}` has more than {MOST_DIGITS} digits", code="overflow", help="use smaller values, or floats"
+            f"`{call}` has more than {digits} digits", code="overflow", help="use smaller values, or floats"
         )
     return OverflowError_(f"`{call}` is outside the 64-bit range", code="overflow", help="use floats or decimals")
 
@@ -159,7 +163,7 @@ def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -
         f"which has more digits than `{column.type.required()}`",
         code="overflow",
         span=span,
-        help=f"declare the column with more digits, up to `decimal({MOST_DIGITS},{column.type.scale})`, "
+        help=f"declare the column with more digits, up to `{Type(Kind.DECIMAL, scale=column.type.scale).widest()}`, "
         "or limit the value in the rule",
     )
 
@@ -212,7 +216,8 @@ class BuiltinAggregate:
 
     `python` takes the values of a group, none of them NULL and at least one, and their type. `of_nothing` says whether
     the value over no rows is zero; otherwise there is none. `running` says what the engines keep of a group; they call
-    `python` where that is nothing. `sql` are pairs of a class of sqlglot and the name in SQL.
+    `python` where that is nothing. `sql` are pairs of a class of sqlglot and the name in SQL;
+    `computed` makes the type of the value from that of the values, where it is neither theirs nor fixed.
     """
 
     name: str
@@ -223,6 +228,7 @@ class BuiltinAggregate:
     words: str
     of_nothing: bool = False
     sql: tuple[tuple[str, str], ...] = ()
+    computed: Callable[[Type], Type] | None = None
 
     @property
     def takes_value(self) -> bool:
@@ -234,6 +240,8 @@ class BuiltinAggregate:
 
     def result(self, target: Type | None) -> Type:
         """The type of the value, which is never NULL: over nothing there is no value or zero."""
+        if target is not None and self.computed is not None:
+            return self.computed(target)
         if target is None or not self.signature.uniform:
             return Type(preferred(self.signature.result))
         return target.required().widest() if self.running is RunningState.TOTAL else target.required()

@@ -15,12 +15,11 @@ from decimal import Decimal
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.core.types import MOST_DIGITS, Kind, Type
+from upshot.core.types import MOST_DIGITS, WIDE_DIGITS, Kind, Type, scaled_integer
 from upshot.values.records import BuiltinFunction, FunctionMeaning
 from upshot.values.signatures import ORDERED, fixed, only
 
 _SYMBOL = only(Kind.SYMBOL)
-_WIDE = 10 ** (2 * MOST_DIGITS)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _COUNT = re.compile(r"0*([1-9][0-9]{0,17}):", re.ASCII)
 _TURNED = str.maketrans("0123456789abcdef", "fedcba9876543210")
@@ -38,7 +37,8 @@ def _float(value: float) -> str:
 
 
 def _decimal(value: Decimal) -> str:
-    return f"{int(value.scaleb(MOST_DIGITS)) + _WIDE:037d}"
+    digits = MOST_DIGITS if -int(value.as_tuple().exponent) <= MOST_DIGITS else WIDE_DIGITS
+    return f"{scaled_integer(value, digits) + 10 ** (2 * digits):0{2 * digits + 1}d}"
 
 
 def _time(value: dt.datetime) -> str:

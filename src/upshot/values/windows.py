@@ -16,7 +16,8 @@ from itertools import groupby
 from typing import Any
 
 from upshot.core.errors import DataError
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind, Type, decimal_of
+from upshot.values.numeric_functions import quotient
 from upshot.values.records import BuiltinFunction, FunctionMeaning
 from upshot.values.signatures import ORDERED, fixed, only
 
@@ -210,13 +211,16 @@ class _RunningAggregate:
     def _sum(self) -> str:
         if self._endless != 0.0:
             return f"V{self._endless!r}"
+        if self.name == "mean" and self.kind is Kind.DECIMAL:
+            total = decimal_of(int(self._total * 10**self._places), self._places)
+            return f"V{quotient(total, self._count):f}"
         if self.name == "mean":
             return f"V{float(self._total / self._count)!r}"
         if self.kind is Kind.FLOAT:
             return f"V{float(self._total)!r}"
         if self.kind is not Kind.DECIMAL:
             return f"V{int(self._total)}"
-        return f"V{Decimal(int(self._total * 10**self._places)).scaleb(-self._places):f}"
+        return f"V{decimal_of(int(self._total * 10**self._places), self._places):f}"
 
 
 def _reader(kind: Kind) -> Callable[..., Any]:

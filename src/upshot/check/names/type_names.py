@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from upshot.check.findings import Findings
 from upshot.core.schema import Schema
 from upshot.core.structures import Structure, TypeBranch, definition, structures
-from upshot.core.types import MOST_DIGITS, Kind, Type
+from upshot.core.types import DECIMAL_SIZES, Kind, Type, is_decimal
 from upshot.syntax.ast import BranchDeclaration, TypeDeclaration, TypeName
 
 BUILT_IN = {kind.value: kind for kind in Kind if kind is not Kind.RECORD}
@@ -143,12 +143,12 @@ def _built_in(kind: Kind, written: TypeName, findings: Findings) -> Type | None:
         _refuse(written, findings, "`decimal` needs a precision and a scale", "as in `decimal(10,2)`")
         return None
     precision, scale = written.arguments
-    if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+    if not is_decimal(precision, scale):
         _refuse(
             written,
             findings,
             f"invalid type `decimal({precision},{scale})`",
-            f"the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
+            DECIMAL_SIZES,
         )
         return None
     return Type(kind, precision=precision, scale=scale)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from upshot.check.findings import Findings
 from upshot.core.structures import Misshapen, canonical
-from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, WIDE_DIGITS, Kind, Type, most_digits
 from upshot.syntax.ast import Constant
 
+_PRECISION = 400
 _EXACT_FLOAT_DIGITS = 15
 """A float literal of at most this many digits is recovered from the float as it was written."""
 
@@ -79,12 +80,13 @@ def _fit_decimal(value: Any, type: Type) -> tuple[Any, str]:
         return value, "is not a decimal number"
     if isinstance(value, float) and len(number.as_tuple().digits) > _EXACT_FLOAT_DIGITS:
         return value, 'has too many digits for a float literal: write `decimal("…")`'
-    if abs(number) >= Decimal(10) ** (type.precision - type.scale):
+    if number.copy_abs() >= Decimal(10) ** (type.precision - type.scale):
         return value, f"has more than {type.precision - type.scale} digits before the point"
-    rounded = number.quantize(Decimal(1).scaleb(-type.scale))
+    with localcontext(prec=_PRECISION):
+        rounded = number.quantize(Decimal(1).scaleb(-type.scale))
     if rounded != number:
         return value, f"has more than {type.scale} digits after the point"
-    return (rounded if rounded else abs(rounded)), ""
+    return (rounded if rounded else rounded.copy_abs()), ""
 
 
 def natural_type(value: Any, kind: Kind) -> Type:
@@ -94,7 +96,8 @@ def natural_type(value: Any, kind: Kind) -> Type:
     number = value if isinstance(value, Decimal) else Decimal(repr(value or 0))
     exponent = number.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS))
+    scale = min(scale, WIDE_DIGITS)
+    return Type(kind, precision=most_digits(scale), scale=scale)
 
 
 def convert(constant: Constant, type: Type, findings: Findings) -> Constant:

@@ -19,7 +19,7 @@ from upshot.check.types.kinds import Kinds, Typed, TypedAggregate, TypedLiteral
 from upshot.check.types.nullability import can_be_null, nullable_variables
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
-from upshot.core.types import MOST_DIGITS, Kind, Type
+from upshot.core.types import Kind, Type
 from upshot.syntax.ast import (
     CAST,
     Aggregate,
@@ -170,6 +170,8 @@ class Elaboration:
             value = self.value(aggregate.target)
             if function.function == "sum":
                 value = replace(value, type=value.type.widest())
+        elif aggregate.target is not None and known is not None:
+            value = InferredType(known.result(self.value(aggregate.target).type), FREE)
         self._give(variable, value, f"`{function.function}`")
 
     # ---- types of terms -----------------------------------------------------------------------
@@ -196,15 +198,7 @@ class Elaboration:
             return _renamed(parts[0].type, frozenset({name_of(self.types.types.get(name, Type(kind)))}))
         if kind is not Kind.DECIMAL:
             return InferredType(Type(kind), FREE)
-        scale = FUNCTIONS[call.function].result([part.type for part in parts]).scale
-        if scale > MOST_DIGITS:
-            self._mismatch(
-                f"the product has {scale} digits after the point, a decimal has at most {MOST_DIGITS}",
-                call.span,
-                label="too many decimals",
-                help="multiply decimals of smaller scale",
-            )
-        return InferredType(Type(kind, precision=MOST_DIGITS, scale=min(scale, MOST_DIGITS)), FREE)
+        return InferredType(FUNCTIONS[call.function].result([part.type for part in parts]), FREE)
 
     # ---- the finished clause ------------------------------------------------------------------
 
@@ -412,7 +406,7 @@ def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
 
 def _widest(type: Type) -> Type:
     """The type that holds every value one may compare with: of a decimal only the scale counts."""
-    return replace(type, name="", precision=MOST_DIGITS) if type.kind is Kind.DECIMAL else type
+    return replace(type.widest(), name="") if type.kind is Kind.DECIMAL else type
 
 
 def _renamed(type: Type, names: Names) -> InferredType:

@@ -40,7 +40,7 @@ def evaluate(term: Term, type: Type, findings: Findings) -> Constant | None:
     return Constant(value, type.optional() if value is None else type.required(), span=term.span)
 
 
-_HELP = "integers have 64 bits and decimals 18 digits; use smaller values or a float"
+_HELP = "integers have 64 bits, decimals 18 digits, or 38 with more than 18 places; use smaller values or a float"
 
 
 def _applied(call: Call, args: list[Constant]) -> Constant:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind, Type, is_decimal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +103,7 @@ def column_type(field: pa.Field, *, nullable: bool) -> Type:
         kind = Kind.DATE
     elif at.is_timestamp(arrow):
         kind = Kind.TIMESTAMP
-    elif at.is_decimal(arrow) and arrow.precision <= 18 and arrow.scale >= 0:
+    elif at.is_decimal(arrow) and is_decimal(arrow.precision, arrow.scale):
         return Type(Kind.DECIMAL, nullable=nullable, precision=arrow.precision, scale=arrow.scale)
     if kind is None:
         raise unsupported_type(field.name, str(arrow))

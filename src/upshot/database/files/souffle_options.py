@@ -37,6 +37,8 @@ class FileOptions:
 def file_options(directive: Directive, folder: Path) -> FileOptions:
     """The options of one directive; all that is wrong with it in one `ProgramError`."""
     given = dict(directive.parameters)
+    if given.get("IO") == "jsonfile":
+        given["IO"] = "json"
     faults: list[Diagnostic] = []
     for name in given:
         if name not in KNOWN + WITHOUT_EFFECT:

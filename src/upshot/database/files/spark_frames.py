@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Column, Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind, Type, is_decimal
 from upshot.database.files.arrow_tables import arranged, unsupported_type, wrong_type
 from upshot.spark.failures import translated
 from upshot.spark.session import is_connect
@@ -34,7 +34,6 @@ _KINDS = {
     "TimestampType": Kind.TIMESTAMP,
     "TimestampNTZType": Kind.TIMESTAMP,
 }
-_MOST_DIGITS = 18
 
 
 def refuse_other_session(frame: Any, session: Any) -> None:
@@ -103,7 +102,7 @@ def spark_column_type(name: str, spark: Any, *, nullable: bool) -> Type:
     kind = _KINDS.get(type(spark).__name__)
     if kind is not None:
         return Type(kind, nullable=nullable)
-    if type(spark).__name__ == "DecimalType" and spark.precision <= _MOST_DIGITS:
+    if type(spark).__name__ == "DecimalType" and is_decimal(spark.precision, spark.scale):
         return Type(Kind.DECIMAL, nullable=nullable, precision=spark.precision, scale=spark.scale)
     raise unsupported_type(name, spark.simpleString())
 

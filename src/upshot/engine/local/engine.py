@@ -16,7 +16,6 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError, UsageError
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
-from upshot.core.types import Kind
 from upshot.engine.limits import Limits
 from upshot.engine.local import queries
 from upshot.engine.local.components.component import LocalComponent
@@ -107,7 +106,7 @@ class LocalEngine:
         }
         for name, schema in plan.normal.schemas.items():
             if schema.lattice is not None and name in made:
-                is_text = schema.types[schema.lattice.column].kind is Kind.SYMBOL
+                is_text = schema.types[schema.lattice.column].in_dictionary
                 tables[name].keep_best(schema.lattice, self._codec.order() if is_text else None)
         self._before = before
         self._now = LocalProgram(plan, plan.normal.schemas, tables)

@@ -1,8 +1,4 @@
-"""Arithmetic with the types of PostgreSQL: integers, decimals and floats meet in the widest of them.
-
-The quotient of decimals is a float, the one nearest to it: a decimal here has 18 digits, too few for a fraction that
-does not end.
-"""
+"""Arithmetic with the types of PostgreSQL: integers, decimals and floats meet in the widest of them."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from upshot.sql.expressions import dates
 from upshot.sql.expressions.coercion import NUMERIC, coerced, least_scale, literal, operands, zero
 from upshot.sql.expressions.values import NULL, Value, call, combined
 from upshot.syntax.ast import Constant
+from upshot.values.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
@@ -51,7 +48,7 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
 
 def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequence[Value]) -> Value:
     """Arithmetic of decimals: a product has the decimal places of both operands, all else the most of them."""
-    places = sum if function == "*" else max
+    places = FUNCTIONS[function].scale
     scales = [_scale(value) for value in values]
     if places(scales) > MOST_DIGITS:
         # Zeros at the end of a literal are what the result can do without.
@@ -59,16 +56,16 @@ def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequ
             scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)
         ]
     scale = places(scales)
-    if scale > MOST_DIGITS:
-        block.statement.unsupported(
-            "a product with too many decimal places", node, help="CAST a factor AS DOUBLE PRECISION, or to fewer places"
-        )
-    wanted = scales if function == "*" else [scale] * len(values)
+    wanted = scales if function in ("*", "quotient") else [scale] * len(values)
     parts = [
-        coerced(block.statement, value, Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=each), part)
+        coerced(block.statement, value, _decimal(each), part)
         for value, each, part in zip(values, wanted, (node.this, node.expression), strict=True)
     ]
-    return combined(parts, lambda terms: call(function, terms), Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale))
+    return combined(parts, lambda terms: call(function, terms), _decimal(scale))
+
+
+def _decimal(scale: int) -> Type:
+    return Type(Kind.DECIMAL, scale=scale).widest()
 
 
 def _scale(value: Value) -> int:
@@ -83,7 +80,7 @@ def _division(block: Block, node: exp.Expression) -> Value:
     if type_.kind is Kind.DECIMAL:
         if isinstance(node, exp.IntDiv):
             block.statement.unsupported("DIV of decimals", node, help="divide with `/`")
-        return combined(values, lambda terms: call("ratio", terms), FLOAT)
+        return _of_decimals(block, node, "quotient", [block.value(each) for each in (node.this, node.expression)])
     whole = type_.kind is not Kind.FLOAT
     if whole and isinstance(node, exp.Div) and not node.args.get("typed"):
         block.statement.unsupported("division of integers", node, help="write `a DIV b` for integer division")
@@ -145,7 +142,7 @@ def _to_places(block: Block, node: exp.Expression, value: Value, function: str) 
             "rounding to a computed number of places", node, help=f"write the number, at most {MOST_DIGITS}"
         )
     scale = max(places.value, 0)
-    type_ = Type(Kind.DECIMAL, precision=MOST_DIGITS, scale=scale)
+    type_ = _decimal(scale)
     made = combined([value], lambda terms: call(function, (terms[0], Constant(places.value), zero(scale))), type_)
     if value.kind is Kind.NUMBER:
         return combined([made], lambda terms: call("to_integer", terms), NUMBER)

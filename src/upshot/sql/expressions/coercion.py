@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.check.types.constants import fit
-from upshot.core.types import DATE, FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, TIMESTAMP, Kind, Type
+from upshot.core.types import DATE, FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, TIMESTAMP, Kind, Type, most_digits
 from upshot.sql.expressions.values import Case, Value, call, combined
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals
@@ -56,7 +56,7 @@ def _wider(statement: Statement, left: Type, right: Type, node: exp.Expression, 
         return left if left.name == right.name else Type(left.kind)
     both = {left.kind, right.kind}
     if both <= set(NUMERIC) and (all_literals or both != {Kind.NUMBER, Kind.UNSIGNED}):
-        return replace(max(left, right, key=lambda type: _ORDER.index(type.kind)), name="", precision=_digits(both))
+        return replace(max(left, right, key=lambda type: _ORDER.index(type.kind)), name="").widest()
     if both <= set(_TIMES):
         return Type(Kind.TIMESTAMP)
     if all_literals and Kind.SYMBOL in both and both & set(_TIMES):
@@ -67,11 +67,13 @@ def _wider(statement: Statement, left: Type, right: Type, node: exp.Expression, 
 def _both_decimal(left: Type, right: Type) -> Type:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
-    return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
+    return _sized(whole, scale)
 
 
-def _digits(kinds: set[Kind]) -> int:
-    return MOST_DIGITS if Kind.DECIMAL in kinds and Kind.FLOAT not in kinds else 0
+def _sized(whole: int, scale: int) -> Type:
+    """The decimal with so many digits before and behind the point, as far as there are decimals of so many."""
+    most = most_digits(scale)
+    return Type(Kind.DECIMAL, precision=min(whole + scale, most) if most == MOST_DIGITS else most, scale=scale)
 
 
 def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Expression) -> Type:
@@ -84,7 +86,7 @@ def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Ex
     if type.kind is Kind.DECIMAL and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         scale = max(type.scale, least_scale(constant))
         whole = max(type.precision - type.scale, len(str(abs(int(constant.value or 0)))))
-        return Type(Kind.DECIMAL, precision=min(whole + scale, MOST_DIGITS), scale=scale)
+        return _sized(whole, scale)
     if type.kind is Kind.FLOAT and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
         return type
     if type.kind is Kind.UNSIGNED and literal.kind is Kind.NUMBER:
@@ -107,8 +109,7 @@ def _is_midnight(constant: Constant) -> bool:
 
 def least_scale(constant: Constant) -> int:
     """The decimals that a literal needs: zeros at the end need none."""
-    value = Decimal(constant.value or 0).normalize()
-    return max(-int(value.as_tuple().exponent), 0)
+    return len(f"{Decimal(constant.value or 0):f}".partition(".")[2].rstrip("0"))
 
 
 def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expression) -> Type:
@@ -178,7 +179,7 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
         spelling = f"{Decimal(value):f}"
         scaled = f"{Decimal(value):.{type.scale}f}"
         # With the places of its type, as far as it has room for them: a comparison does not need them.
-        fits = Decimal(scaled) == value and len(scaled.strip("-").replace(".", "")) <= MOST_DIGITS
+        fits = Decimal(scaled) == value and len(scaled.strip("-").replace(".", "")) <= most_digits(type.scale)
         return _tagged(statement, "decimal", scaled if fits else spelling, node)
     if type.kind is Kind.UNSIGNED and isinstance(value, int):
         return Constant(value, Type(Kind.UNSIGNED), span=constant.span)

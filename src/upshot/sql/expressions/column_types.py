@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from upshot.core.types import BOOLEAN, DATE, FLOAT, MOST_DIGITS, NUMBER, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
+from upshot.core.types import (
+    BOOLEAN,
+    DATE,
+    DECIMAL_SIZES,
+    FLOAT,
+    NUMBER,
+    SYMBOL,
+    TIMESTAMP,
+    UNSIGNED,
+    Kind,
+    Type,
+    is_decimal,
+)
 from upshot.sql.trouble import Statement
 
 _D = exp.DType
@@ -25,7 +37,7 @@ _CURES = {
     _D.SERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
     _D.BIGSERIAL: ("an auto-increment column", "use BIGINT, and insert the numbers"),
 }
-_DECIMAL_SIZES = 2
+_SIZES = 2
 _KNOWN = "BIGINT, DOUBLE PRECISION, TEXT, VARCHAR(n), BOOLEAN, DATE, TIMESTAMP and DECIMAL(p, s)"
 
 
@@ -69,12 +81,12 @@ def _decimal(statement: Statement, written: exp.DataType, place: exp.Expression)
     if not sizes:
         statement.refuse("sql-type", "NUMERIC needs a precision and a scale", place, help="as in DECIMAL(18, 2)")
     precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
-    if len(sizes) > _DECIMAL_SIZES or not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+    if len(sizes) > _SIZES or not is_decimal(precision, scale):
         shown = ", ".join(each.sql(statement.dialect) for each in written.expressions)
         statement.refuse(
             "sql-type",
             f"invalid type DECIMAL({shown})",
             place,
-            help=f"as in DECIMAL(18, 2): the precision is 1 to {MOST_DIGITS}; the scale is at most the precision",
+            help=f"as in DECIMAL(18, 2): {DECIMAL_SIZES}",
         )
     return Type(Kind.DECIMAL, precision=precision, scale=scale)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from upshot.check.names.rebuilding import rebuilt
 from upshot.core.types import BOOLEAN, Kind
+from upshot.sql.expressions import dates
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
@@ -85,7 +86,8 @@ def can_be_unknown(block: Block, node: exp.Expression) -> bool:
         case exp.Is() | exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.Exists() | exp.Boolean():
             return False
     if type(node) in COMPARISONS and not isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
-        return any(block.value(side).nullable for side in (node.this, node.expression))
+        values = dates.lengths(block, node.this, node.expression)
+        return any(each.nullable for each in values or map(block.value, (node.this, node.expression)))
     return True
 
 
@@ -99,7 +101,8 @@ def _comparison(block: Block, op: str, node: exp.Expression, value: bool, certai
         return _placed(block, found, node)
     if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple):
         return _rows(block, op, node, value, certain)
-    return compared(block, op, (block.value(left), block.value(right)), (left, right), value, certain)
+    values = dates.lengths(block, left, right) or (block.value(left), block.value(right))
+    return compared(block, op, values, (left, right), value, certain)
 
 
 def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: bool) -> Formula:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.core.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind, Type
-from upshot.sql.expressions.coercion import coerced
+from upshot.sql.expressions.coercion import coerced, zero
 from upshot.sql.expressions.values import Value, call, combined, plain
 from upshot.sql.trees import unwrapped
+from upshot.syntax import literals
 from upshot.syntax.ast import Constant, Term
 from upshot.values.date_functions import FIELDS, UNITS
 
@@ -74,7 +75,7 @@ def _with_days(block: Block, node: exp.Expression, values: list[Value], sign: in
             return combined(pair, lambda terms: call("days_between", terms), NUMBER)
         block.statement.unsupported(
             "the difference of timestamps, which is an interval,", node,
-            help="subtract EXTRACT(EPOCH FROM …) of both, or cast both to DATE",
+            help="write EXTRACT(EPOCH FROM a - b), compare it with an INTERVAL, or cast both to DATE",
         )  # fmt: skip
     block.statement.refuse(
         "type-mismatch", "this cannot be added to a date or timestamp", node, help="add an INTERVAL, or days to a date"
@@ -172,6 +173,65 @@ def _added(
     )  # fmt: skip
 
 
+# ---- differences of timestamps --------------------------------------------------------------------
+
+
+def _difference(block: Block, node: exp.Expression) -> Value | None:
+    """The microseconds between two times, of which one is a timestamp; None for anything else."""
+    node = unwrapped(node)
+    if not isinstance(node, exp.Sub) or _has_interval(node.this) or _has_interval(node.expression):
+        return None
+    values = [block.value(each) for each in (node.this, node.expression)]
+    if not any(value.kind is Kind.TIMESTAMP for value in values):
+        return None
+    pair = [coerced(block.statement, value, TIMESTAMP, node) for value in values]
+    if not all(value.type is None or value.kind is Kind.TIMESTAMP for value in pair):
+        return None
+    return combined(pair, lambda terms: call("microseconds_between", terms), NUMBER)
+
+
+def lengths(block: Block, left: exp.Expression, right: exp.Expression) -> tuple[Value, Value] | None:
+    """The microseconds of a difference of timestamps and of the interval that it is compared with; None for other
+    comparisons. As in PostgreSQL a month has 30 days here, and a day 24 hours."""
+    if _has_interval(left) is _has_interval(right):
+        return None
+    first, second = (_length(block, node) for node in (left, right))
+    return None if first is None or second is None else (first, second)
+
+
+def _length(block: Block, node: exp.Expression) -> Value | None:
+    if not _has_interval(node):
+        return _difference(block, node)
+    factor, interval = _interval(block, node)
+    whole = Constant((interval.months * 30 + interval.days) * 24 * _CLOCK["hour"] + interval.microseconds)
+    if factor is None:
+        return plain(whole, NUMBER)
+    return combined([factor], lambda terms: call("*", (terms[0], whole)), NUMBER)
+
+
+_PARTS = {"day": (None, 24 * _CLOCK["hour"]), "hour": (24, _CLOCK["hour"]), "minute": (60, _CLOCK["minute"])}
+"""By the name of a part of a difference: how many make up the next larger one, and its microseconds."""
+
+
+def _part(block: Block, node: exp.Expression, name: str, length: Value) -> Value:
+    """A part of a difference, cut toward zero; seconds and EPOCH with six decimals."""
+    if name in _PARTS:
+        several, size = _PARTS[name]
+        whole = combined([length], lambda terms: call("/", (terms[0], Constant(size))), NUMBER)
+        return whole if several is None else combined([whole], lambda t: call("%", (t[0], Constant(several))), NUMBER)
+    if name not in ("epoch", "second", "seconds"):
+        block.statement.unsupported(
+            f"EXTRACT({name.upper()} …) of a difference",
+            node,
+            help=f"there are {', '.join((*_PARTS, 'second, epoch'))}",
+        )
+    if name != "epoch":
+        length = combined([length], lambda terms: call("%", (terms[0], Constant(_CLOCK["minute"]))), NUMBER)
+    decimal = combined([length], lambda terms: call("to_decimal", (terms[0], zero(0))), Type(Kind.DECIMAL).widest())
+    unit = literals.tagged("decimal", "0.000001")
+    return combined([decimal], lambda terms: call("*", (terms[0], unit)), Type(Kind.DECIMAL, scale=6).widest())
+
+
 # ---- parts --------------------------------------------------------------------------------------
 
 
@@ -189,6 +249,8 @@ def _time(block: Block, node: exp.Expression) -> Value:
 def _extract(block: Block, node: exp.Expression) -> Value:
     """EXTRACT and DATE_PART: whole numbers but for seconds and EPOCH."""
     name = node.this.name.lower()
+    if (length := _difference(block, node.expression)) is not None:
+        return _part(block, node, name, length)
     time = _time(block, node.expression)
     if name in ("epoch", "second", "seconds"):
         return combined([time], lambda terms: call("epoch" if name == "epoch" else "seconds", terms), FLOAT)

@@ -85,9 +85,10 @@ class Block:
         if self._is_outer(drop) or id(drop) not in own:
             return False
         old = drop.term
-        if self._is_outer(keep) and keep.type.nullable and drop.type.nullable:
-            # Inside, the variable may stand in one atom only, where NULL would be found with NULL.
+        if keep.type.nullable and drop.type.nullable and (self._is_outer(keep) or self._of_one_relation(keep, drop)):
+            # The variable may stand in one atom only: inside, or as two equal ones are one. NULL would be found there.
             self.conditions.append(is_given(keep.term))
+        self.conditions[:] = [is_given(keep.term) if each == is_given(old) else each for each in self.conditions]
         for column in self.scope.columns():
             if column.term in (old, keep.term):
                 column.term = keep.term
@@ -97,6 +98,10 @@ class Block:
     def _is_outer(self, column: SourceColumn) -> bool:
         home = self.translation.homes.get(column.term.name)
         return any(home is source for source in self.scope.outer())
+
+    def _of_one_relation(self, left: SourceColumn, right: SourceColumn) -> bool:
+        homes = [self.translation.homes.get(column.term.name) for column in (left, right)]
+        return all(home is not None for home in homes) and len({home.relation for home in homes if home}) == 1
 
     def holds(self, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
         """The formula for the condition having the value; if not `certain`, also for its being unknown."""

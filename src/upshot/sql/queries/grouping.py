@@ -142,6 +142,8 @@ class _Grouping:
             (wanted,), _ = signature_of(fold)
             return _Spec(node, signature, fold, distinct, argument_of(self._block, argument, wanted))
         value = None if counts_rows else value_of(self._block, argument)
+        if function == "mean" and value is not None and value.kind is Kind.DECIMAL:
+            function = "average"
         self._refuse_kind(node, function, value)
         return _Spec(node, signature, function, distinct and function not in ("min", "max"), value)
 
@@ -467,11 +469,8 @@ def _spellings() -> list[str]:
 
 
 def _result_type(function: str, type: Type) -> Type:
-    if not AGGREGATES[function].signature.uniform:
-        return AGGREGATES[function].result(type)
-    if function == "sum":
-        return Type(Kind.DECIMAL, precision=18, scale=type.scale) if type.kind is Kind.DECIMAL else Type(type.kind)
-    return type.required()
+    result = AGGREGATES[function].result(type)
+    return replace(result, name="") if function == "sum" else result
 
 
 def _key_nodes(block: Block, select: exp.Select) -> list[exp.Expression]:

@@ -26,6 +26,7 @@ from upshot.sql.queries.stages import staged_columns
 from upshot.sql.translation import Branch, Translation
 from upshot.sql.trees import AGGREGATE_OF, is_aggregate, unwrapped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Variable
+from upshot.values.aggregates import average_type
 
 if TYPE_CHECKING:
     from upshot.sql.queries.queries import QueryReader
@@ -378,6 +379,8 @@ def _result(window: _Window, type: Type) -> Type:
     match window.function:
         case "row_number" | "rank" | "dense_rank" | "ntile" | "count":
             return NUMBER
+        case "mean" if type.kind is Kind.DECIMAL:
+            return average_type(type)
         case "mean" | "percent_rank" | "cume_dist":
             return FLOAT
         case "sum":

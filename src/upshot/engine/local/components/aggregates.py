@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from upshot.check.program import Clause
 from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
-from upshot.core.types import TEXTUAL, Kind, Type
+from upshot.core.types import Kind, Type, decimal_of
 from upshot.engine.local.kernel.layout import MAX_INDEX_COLUMNS, NEW, T_DEL, T_INS
-from upshot.engine.local.storage.codec import Codec, Misfit, null_code
+from upshot.engine.local.storage.codec import Codec, Misfit, null_code, wide_digits
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.user_functions import START
 from upshot.rewrite.shapes import conjunction
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Variable
 from upshot.values.aggregates import AGGREGATES, rounded
 from upshot.values.functors import is_functor
+from upshot.values.numeric_functions import quotient
 from upshot.values.records import RunningState
 
 Codes = NDArray[np.int64]
@@ -145,7 +146,7 @@ class AggregateView:
 
     def texts(self) -> tuple[int, ...]:
         """The code of the text constant that is aggregated, if it is one."""
-        is_text = self._constant is not None and self.type.kind in TEXTUAL
+        is_text = self._constant is not None and self.type.in_dictionary
         return (self._constant,) if is_text and self._constant is not None else ()
 
     # ---- change --------------------------------------------------------------------------------------------
@@ -253,6 +254,10 @@ class AggregateView:
                 total.state = functions.merged(self.function, total.state, values, sign)
 
     def _add(self, total: Total, codes: list[int], sign: int) -> None:
+        if self.type.is_wide:
+            values = self._codec.dictionary.values
+            total.total += sign * sum(wide_digits(values[code]) for code in codes)
+            return
         if self.type.kind is not Kind.FLOAT:
             shift = 2**63 if self.type.kind is Kind.UNSIGNED else 0
             total.total += sign * (sum(codes) + shift * len(codes))
@@ -283,14 +288,14 @@ class AggregateView:
 
     def _best(self, codes: list[int]) -> int:
         pick = max if self.function == "max" else min
-        if self.type.kind in TEXTUAL:
+        if self.type.in_dictionary:
             return pick(codes, key=self._codec.dictionary.values.__getitem__)
         return pick(codes)
 
     def _rank(self) -> Callable[[int], Any]:
         """The order of codes in which larger is better."""
         sign = 1 if self.function == "max" else -1
-        if self.type.kind is not Kind.SYMBOL:
+        if not self.type.in_dictionary:
             return lambda code: sign * code
         values = self._codec.dictionary.values
         return values.__getitem__ if sign > 0 else lambda code: _Descending(values[code])
@@ -335,7 +340,7 @@ class AggregateView:
         """The number of leaders is the square root of the rows: reading a group again is paid for by that many
         deletions."""
         leaders = Leaders(self._better, max(_FEW, math.isqrt(len(codes))))
-        if self.type.kind in TEXTUAL:
+        if self.type.in_dictionary:
             distinct = sorted(np.unique(codes).tolist(), key=self._better)[-leaders.bound :]
             kept = codes[np.isin(codes, np.array(distinct, np.int64))]
         elif self.function == "max":
@@ -370,9 +375,17 @@ class AggregateView:
             return self._code(self._mean(total)) if total.values else None
         if self.type.kind is Kind.FLOAT:
             return self._code(_rounded(total))
+        if self.function == "average":
+            return self._code(quotient(self._total(total), total.values)) if total.values else None
+        if self.type.is_wide:
+            return self._code(self._total(total))
         if self.type.kind is Kind.DECIMAL:
             return self._in_range(int(total.total), -(10**18) + 1, 10**18 - 1)
         return self._code(int(total.total))
+
+    def _total(self, total: Total) -> Decimal:
+        """The exact sum of decimals."""
+        return decimal_of(int(total.total), self.type.scale)
 
     def _mean(self, total: Total) -> Any:
         if self.type.kind is Kind.FLOAT:
@@ -393,7 +406,7 @@ class AggregateView:
     def _overflow(self, value: Any) -> OverflowError_:
         help = "use floats or decimals"
         if self.result.kind is Kind.DECIMAL:
-            exact = Decimal(value).scaleb(-self.result.scale) if isinstance(value, int) else value
+            exact = decimal_of(value, self.result.scale) if isinstance(value, int) else value
             value, help = f"{exact:f}", "use smaller values, or floats"
         what = f"the {self.function} of a group is `{value}`, which is outside the range of `{self.result}`"
         return OverflowError_(what, code="overflow", span=self._clause.origin, help=help)

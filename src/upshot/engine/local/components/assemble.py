@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.core.types import TEXTUAL, Kind, Type
+from upshot.core.types import Kind, Type
 from upshot.engine.local.components.externs import Extern, needs_python, operand_type
 from upshot.engine.local.components.plan_shape import STATE_BIT, can_share, driving_bits, emitted, prefix, used_names
 from upshot.engine.local.kernel import layout as op
@@ -135,7 +135,7 @@ class Assembler:
             code = self._codec.encoder(constant.type)(constant.value)
         except Misfit as misfit:
             raise DataError(f"a constant does not fit: {misfit}", code=misfit.slug, span=constant.span) from None
-        if constant.type.kind in TEXTUAL and constant.value is not None:
+        if constant.type.in_dictionary and constant.value is not None:
             self._texts.append(code)
         if code not in self._constants:
             self._constants[code] = self.register()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upshot.core.types import TEXTUAL, Kind, Type
+from upshot.core.types import Kind, Type
 from upshot.engine.local.kernel.layout import ARITHMETIC
 from upshot.engine.local.storage.codec import Codec, Misfit, decode_floats, encode_floats, null_code
 from upshot.engine.local.storage.storage import Table
@@ -38,9 +38,7 @@ def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
             return kinds != {Kind.NUMBER} or name not in ARITHMETIC or len(args) > 2
         case Compare(op, left, right):
             first, second = operand_type(left, types), operand_type(right, types)
-            if first.kind in TEXTUAL:
-                return op not in ("=", "!=")
-            return first.scale != second.scale
+            return first.scale != second.scale or (first.in_dictionary and op not in ("=", "!="))
         case Check(test):
             return bool(test.args) and not TESTS[test.name].sees_null
         case _:
@@ -147,7 +145,7 @@ def _compute(
         computed = [encode(None if None in row else call(*row)) for row in zip(*values, strict=True)]
         return np.array(computed, np.int64)
     except Misfit as misfit:
-        raise overflow(name, result.kind) from misfit
+        raise overflow(name, result) from misfit
 
 
 def _compare(

@@ -1,7 +1,8 @@
 """Values as 64-bit codes whose order is the values' order (text excepted), and back.
 
 Integers stand for themselves, unsigned ones shifted by 2⁶³, floats by their order-preserving bit pattern, decimals
-scaled, dates and timestamps as days and microseconds; text goes through a dictionary.
+scaled, dates and timestamps as days and microseconds; text and decimals of
+more than 18 places go through a dictionary.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upshot.core.structures import Misshapen, canonical
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, WIDE_DIGITS, Kind, Type, decimal_of
 from upshot.engine.local.kernel.memory import Account
 from upshot.engine.local.storage.text_order import TextOrder
 from upshot.engine.user_functions import UserFunctions
@@ -155,8 +156,10 @@ class Codec:
                 return _encode_date
             case Kind.TIMESTAMP:
                 return _encode_timestamp
+            case Kind.DECIMAL if type.is_wide:
+                return lambda value: self.dictionary.code(wide_text(_digits_of(value, type)))
             case Kind.DECIMAL:
-                return lambda value: _encode_decimal(value, type)
+                return lambda value: _digits_of(value, type)
 
     def _encode_symbol(self, value: Any) -> int:
         if not isinstance(value, str):
@@ -199,6 +202,8 @@ class Codec:
                 decoder = _decode_date
             case Kind.TIMESTAMP:
                 decoder = _decode_timestamp
+            case Kind.DECIMAL if type.is_wide:
+                decoder = lambda code: decimal_of(wide_digits(values[code]), type.scale)  # noqa: E731
             case Kind.DECIMAL:
                 scale = type.scale
                 decoder = lambda code: decimal.Decimal(code).scaleb(-scale)  # noqa: E731
@@ -299,13 +304,31 @@ def _decode_timestamp(code: int) -> dt.datetime:
     return _EPOCH + code * _MICROSECOND
 
 
-def _encode_decimal(value: Any, type_: Type) -> int:
+_ABOVE_ALL: int = 10**WIDE_DIGITS
+
+
+def wide_text(digits: int) -> str:
+    """The digits of a wide decimal as a text of the dictionary; the order of the texts is that of the values.
+
+    >>> wide_text(-1) < wide_text(0) < wide_text(10)
+    True
+    """
+    return f"{digits + _ABOVE_ALL:0{WIDE_DIGITS + 1}d}"
+
+
+def wide_digits(text: str) -> int:
+    """The digits of a wide decimal, from its text in the dictionary."""
+    return int(text) - _ABOVE_ALL
+
+
+def _digits_of(value: Any, type_: Type) -> int:
+    """The digits of a decimal, as a whole number."""
     if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
         raise _wrong(value, f"a `{type_}`")
     exact = decimal.Decimal(value)
     if not exact.is_finite():
         raise Misfit("wrong-type", f"`{value}` is not a finite decimal")
-    with decimal.localcontext(prec=60):
+    with decimal.localcontext(prec=120):
         if exact.adjusted() > 40:
             raise Misfit("number-out-of-range", f"`{value}` has more digits than `{type_}`")
         if exact and exact.adjusted() < -type_.scale - 1:

@@ -65,7 +65,7 @@ class _Column:
     def __init__(self, codec: Codec, type: Type, codes: _Codes, descends: bool, after: tuple[Any] | None) -> None:
         self._type, self._codes, self._descends = type, codes, descends
         self._after = after
-        self._texts = codec.dictionary.values if type.kind in (Kind.SYMBOL, Kind.RECORD) else None
+        self._texts = codec.dictionary.values if type.in_dictionary else None
         self._null = 0 if self._texts is None else len(self._texts)
         """The slot of NULL, behind those of the texts, which are their codes."""
         self._start = 0

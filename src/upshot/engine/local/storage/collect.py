@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from upshot.core.schema import Schema
-from upshot.core.types import TEXTUAL
 from upshot.engine.local.storage.codec import Dictionary
 from upshot.engine.local.storage.local_rows import CodedRows
 from upshot.engine.local.storage.storage import Table
@@ -24,7 +23,7 @@ def collect_garbage(
     added = dictionary.added_since_sweep
     if added < max(_FEWEST, (len(dictionary) - added) // 2):
         return 0
-    places = [(name, i) for name, s in schemas.items() for i, c in enumerate(s.columns) if c.type.kind in TEXTUAL]
+    places = [(name, i) for name, s in schemas.items() for i, c in enumerate(s.columns) if c.type.in_dictionary]
     if added < sum(tables[name].size for name, _ in places) // 16:
         return 0
     used = np.zeros(len(dictionary.values), np.bool_)
@@ -36,7 +35,7 @@ def collect_garbage(
         used[code] = True
     for rows in alive:
         for i, column_schema in enumerate(rows.schema.columns):
-            if column_schema.type.kind in TEXTUAL:
+            if column_schema.type.in_dictionary:
                 codes = rows.codes[:, i]
                 used[codes[codes >= 0]] = True
     return dictionary.sweep(used)

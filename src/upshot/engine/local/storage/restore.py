@@ -84,7 +84,7 @@ def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
 def _is_too_long(schema: Schema, codes: Codes) -> bool:
     """A decimal has more digits than its column declares: such rows of an earlier version are kept whole."""
     for place, column in enumerate(schema.columns):
-        if column.type.kind is Kind.DECIMAL and len(codes):
+        if column.type.kind is Kind.DECIMAL and not column.type.is_wide and len(codes):
             bound, found = 10**column.type.precision, codes[:, place]
             found = found[found != null_code(column.type)] if column.type.nullable else found
             if len(found) and (found.max() >= bound or found.min() <= -bound):

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
-from upshot.core.types import TEXTUAL, Type
+from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
 from upshot.engine.spark.decomposed.shard import (
     HELD_BACK,
@@ -389,7 +389,7 @@ def bytes_of(tables: Iterable[Table]) -> int:
 
 def _width(types: Sequence[Type]) -> int:
     """Bytes of a row."""
-    return sum(_TEXT if type.kind in TEXTUAL else 8 for type in framed(types))
+    return sum(_TEXT if type.in_dictionary else 8 for type in framed(types))
 
 
 _TEXT = 24

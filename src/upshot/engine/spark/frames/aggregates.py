@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from upshot.check.program import Clause
 from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
-from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.spark.frames.exact_sums import float_sums, whole_means
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type, scaled_integer
+from upshot.engine.spark.frames.exact_sums import averages, float_sums, whole_means
 from upshot.engine.spark.frames.functions_in_use import functions_in_use
 from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.engine.spark.frames.one_task import in_one_part
@@ -53,14 +53,14 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
         case RunningState.TOTAL if fold.type.kind is Kind.FLOAT:
             made = float_sums(rows, names, fold.target, mean=fold.function == "mean")
             value = F.col("total")
-        case RunningState.TOTAL:
+        case RunningState.TOTAL if not fold.type.is_wide:
             total = F.coalesce(F.sum(fold.whole()), F.lit(0).cast("decimal(38,0)"))
             made = _grouped(rows, names, F.count(fold.target).alias("values"), total.alias("total"))
-            value = fold.total() if fold.function == "sum" else whole_means(F.col("total"), F.col("values"), fold.scale)
+            value = fold.total() if fold.function == "sum" else fold.mean()
         case RunningState.ROWS:
             made = _grouped(rows, names)
             value = F.col("rows").cast(spark_type(fold.result))
-        case RunningState.GROUP:
+        case RunningState.GROUP | RunningState.TOTAL:
             values = F.collect_list(fold.target)
             made = _grouped(rows, names, F.count(fold.target).alias("values"), values.alias("group"))
             own = functions_in_use().of(fold.function) if is_functor(fold.function) else None
@@ -92,7 +92,7 @@ class GroupFold:
         values = iter(python_values(groups.flatten(), self.type))
         try:
             # A group without values has no row; what stands here for it is filtered out.
-            found = [self._folded(list(islice(values, size))) if size else None for size in sizes]
+            found = [self._folded(list(islice(values, size))) if size or self.of_nothing else None for size in sizes]
         except Error as error:
             raise CarriedError(marked(error, self.place)) from None
         return arrow_values(found, self.result)
@@ -100,7 +100,21 @@ class GroupFold:
     def _folded(self, values: list[Any]) -> Any:
         if self.function_of_users is not None:
             return folded(self.function, self.function_of_users, values)
-        return AGGREGATES[self.function].python(values, self.type)
+        value = AGGREGATES[self.function].python(values, self.type)
+        if self.result.is_wide and abs(scaled_integer(value, self.result.scale)) >= 10**self.result.precision:
+            raise outside(self.function, f"{value:f}", self.result)
+        return value
+
+    @property
+    def of_nothing(self) -> bool:
+        return self.function_of_users is None and AGGREGATES[self.function].of_nothing
+
+
+def outside(function: str, value: str, result: Type) -> OverflowError_:
+    """The error of an aggregate whose value its type cannot hold."""
+    help = "use smaller values, or floats" if result.kind is Kind.DECIMAL else "use floats or decimals"
+    what = f"the {function} of a group is `{value}`, which is outside the range of `{result}`"
+    return OverflowError_(what, code="overflow", help=help)
 
 
 def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:
@@ -157,6 +171,12 @@ class _Fold:
         fits = (total >= _whole(low)) & (total <= _whole(high))
         return F.when(fits, self._scaled(total)).otherwise(self._overflow(total))
 
+    def mean(self) -> Column:
+        """The mean from the columns `total` and `values`: a float, or of decimals by `average` a decimal."""
+        if self.function == "mean":
+            return whole_means(F.col("total"), F.col("values"), self.scale)
+        return averages(F.col("total"), F.col("values"), self.scale, self.result)
+
     def _bounds(self) -> tuple[int, int]:
         match self.result.kind:
             case Kind.NUMBER:
@@ -174,9 +194,7 @@ class _Fold:
 
     def _overflow(self, total: Column) -> Column:
         shown = f"\x01e-{self.scale}" if self.scale else "\x01"
-        what = f"the {self.function} of a group is `{shown}`, which is outside the range of `{self.result}`"
-        help = "use smaller values, or floats" if self.result.kind is Kind.DECIMAL else "use floats or decimals"
-        error = OverflowError_(what, code="overflow", help=help)
+        error = outside(self.function, shown, self.result)
         before, after = marked(error, place(self.clause.origin)).split("\\u0001")
         message = F.concat(F.lit(before), total.cast("string"), F.lit(after))
         return F.raise_error(message).cast(spark_type(self.result))

@@ -18,9 +18,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from upshot.core.types import Type, decimal_of
 from upshot.engine.spark.frames.functor_udfs import arrow_function
 from upshot.engine.spark.frames.one_task import in_one_part
-from upshot.spark.types import canonical_float
+from upshot.spark.types import arrow_values, canonical_float, spark_type
+from upshot.values.numeric_functions import quotient
 
 _DIGITS = 53
 _LOW_BITS = 26
@@ -53,6 +55,11 @@ def float_sums(rows: DataFrame, groups: list[str], value: Column, *, mean: bool)
 def whole_means(total: Column, values: Column, scale: int) -> Column:
     """The float nearest to `total / (values · 10^scale)`; the total is a whole number of up to 38 digits."""
     return arrow_function(_WholeMeans(scale), "double")(total, values)
+
+
+def averages(total: Column, values: Column, scale: int, result: Type) -> Column:
+    """The quotient of `total / 10^scale` and `values` as a decimal of the result's type."""
+    return arrow_function(_Averages(scale, result), spark_type(result))(total, values)
 
 
 # ---- on the workers ----------------------------------------------------------------------------------------
@@ -121,3 +128,14 @@ class _WholeMeans:
         pairs = zip(totals.to_pylist(), counts.to_pylist(), strict=True)
         means = [None if not count else float(Fraction(int(total), count * unit)) for total, count in pairs]
         return pa.array(means, pa.float64())
+
+
+@dataclass(frozen=True, slots=True)
+class _Averages:
+    scale: int
+    result: Type
+
+    def __call__(self, totals: pa.Array, counts: pa.Array) -> pa.Array:
+        pairs = zip(totals.to_pylist(), counts.to_pylist(), strict=True)
+        means = [None if not count else quotient(decimal_of(int(total), self.scale), count) for total, count in pairs]
+        return arrow_values(means, self.result)

@@ -111,6 +111,9 @@ def computed(step: Compute, scope: Scope) -> Column:
     name, types = step.value.function, tuple(scope.type(each) for each in operands)
     fails = compute_fails(step, scope)
     expression = FUNCTIONS[name].meanings[types[0].kind].spark
+    if any(each.is_wide for each in (result, *types)):
+        # Spark rounds what needs more than 38 digits on the way.
+        expression = None
     if expression is None:
         if is_functor(name):
             if is_stateful(name):
@@ -170,9 +173,7 @@ class NativeCall:
         """Raises the error that the local engine reports: of numbers it names the rule, of other kinds the values."""
         if self.result.kind is Kind.NUMBER:
             return _failure(rule_error(code, self.scope.rule), self.scope, self.result)
-        text = marked(
-            overflow(call_in_words(self.name, ["\x01"] * len(self.columns)), self.result.kind), self.scope.place
-        )
+        text = marked(overflow(call_in_words(self.name, ["\x01"] * len(self.columns)), self.result), self.scope.place)
         first, *rest = text.split("\\u0001")
         parts = [F.lit(first)]
         for column, after in zip(self.columns, rest, strict=True):
