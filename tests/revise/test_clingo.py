@@ -9,11 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.properties.clingo_oracle import Unsupported
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import minimal_realizations as by_brute_force
 from tests.revise.clingo_realizations import minimal_realizations
+from tests.revise.random_aggregates import random_aggregate_case
+from tests.revise.random_preferences import Preferred, price, random_preferred
 from tests.revise.random_requests import Fact, random_case
-from tests.revise.test_brute_force import found, opened
+from tests.revise.test_brute_force import facts_of, found, opened
 from upshot import Bounds, Placeholder, ProgramError
 
 MOST = 200
@@ -97,3 +100,56 @@ def test_recursion_that_uses_its_view_twice_has_clingos_realizations() -> None:
                 listed = found(db, now, Bounds(new_constants=0, constants=now.domain, rounds=1000, seconds=300))
             assert set(listed) == minimal_realizations(now)
             assert len(listed) == len(set(listed))
+
+
+def compare_preferred(given: Preferred) -> int:
+    """The number of realizations; fails if they are not clingo's, each with its cost, the cheapest first."""
+    case = given.case
+    if {*case.insert} & {*case.delete}:
+        return -1
+    try:
+        expected = minimal_realizations(case, has_key=given.has_key, frozen=given.frozen)
+        db = opened(case)
+    except (ProgramError, Unsupported):
+        return -1
+    if len(expected) > MOST:
+        return -1
+    asked: tuple[dict[str, list[tuple[int, ...]]], ...] = ({}, {})
+    for rows, facts in zip(asked, (case.insert, case.delete), strict=True):
+        for name, row in facts:
+            rows.setdefault(name, []).append(row)
+    bounds = Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300)
+    with db:
+        answer = db.realize(*asked, frozen=given.frozen, cost=given.cost, bounds=bounds)
+        listed = {(facts_of(each.insert), facts_of(each.delete)): each.cost for each in answer}
+    assert set(listed) & expected == expected, (given, "missing", expected - set(listed))
+    # A sum may be made up of values that the domain of the case lacks.
+    others = {update for update in listed if update not in expected}
+    domain = {*case.domain}
+    assert all(any(not domain.issuperset(row) for _, row in insert) for insert, _ in others), (given, others)
+    prices = [price(given, update) for update in listed]
+    assert list(listed.values()) == prices == sorted(prices), (given, prices)
+    if not listed:
+        unfrozen = given.frozen and minimal_realizations(case, has_key=given.has_key)
+        assert answer.status in ("bounds reached", "only through frozen" if unfrozen else "none exists"), given
+    return len(listed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_keys_mutual_recursion_frozen_relations_and_costs_they_are_clingos(size: int) -> None:
+    counts = []
+    for number in range(case_count(8, least=20)):
+        seed = seed_of(f"clingo preferences {size}", number)
+        counts.append(compare_preferred(random_preferred(seed, random_case(seed, size))))
+    assert sum(count > 0 for count in counts) > len(counts) // 5, "many cases say something"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_aggregates_and_all_of_these_they_are_clingos(size: int) -> None:
+    counts = []
+    for number in range(case_count(8, least=20)):
+        seed = seed_of(f"clingo aggregates {size}", number)
+        counts.append(compare_preferred(random_preferred(seed, random_aggregate_case(seed, size))))
+    assert sum(count > 0 for count in counts) > len(counts) // 8, "many cases say something"

@@ -6,58 +6,20 @@ UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, replace
-from itertools import combinations, groupby
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 import upshot
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import Update, checked
+from tests.revise.random_preferences import Preferred, price, random_preferred, with_key
 from tests.revise.random_requests import Case, Fact, random_case
 from tests.revise.test_brute_force import facts_of, opened
 from upshot import Bounds, ProgramError
 from upshot.core.schema import Role
 from upshot.engine.naive import evaluate
-
-MUTUAL = """
-.decl m(c0: number) .decl o(c0: number)
-m(X) :- o(Y), e(Y, X), !b(X).
-o(X) :- a(X).
-o(X) :- m(Y), e(Y, X).
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Preferred:
-    case: Case
-    has_key: bool
-    frozen: tuple[str, ...]
-    cost: dict[str, float]
-
-
-def random_preferred(seed: int) -> Preferred:
-    random_ = random.Random(seed)
-    case = random_case(seed)
-    has_key = random_.random() < 0.6
-    text = case.text.replace(".decl e(c0: number, c1: number)", ".decl e(c0: number, c1: number) key(c0)", has_key)
-    rules, deny, constraint = text.partition(".deny")
-    insert, delete = case.insert, case.delete
-    if random_.random() < 0.5:
-        wanted = random_.choice("mo"), (random_.choice(case.domain),)
-        insert, delete = (((*insert, wanted)), delete) if random_.random() < 0.6 else (insert, (*delete, wanted))
-    facts = _with_key(case.facts) if has_key else case.facts
-    signs = [f"{sign}{name}" for name in "abe" for sign in "+-"]
-    frozen = tuple(random_.sample([*signs, "a", "b", "e"], random_.choice([0, 1, 1, 2])))
-    cost = {name: random_.choice([1, 2, 3, 0.5]) for name in random_.sample([*signs, "a", "b", "e"], 2)}
-    made = replace(case, text=f"{rules}{MUTUAL}{deny}{constraint}", facts=facts, insert=insert, delete=delete)
-    return Preferred(made, has_key, frozen, cost)
-
-
-def _with_key(facts: frozenset[Fact]) -> frozenset[Fact]:
-    rows = groupby(sorted(fact for fact in facts if fact[0] == "e"), key=lambda fact: fact[1][0])
-    return frozenset(fact for fact in facts if fact[0] != "e") | {next(same) for _, same in rows}
 
 
 def expected(given: Preferred) -> set[Update]:
@@ -68,7 +30,7 @@ def expected(given: Preferred) -> set[Update]:
     for size in range(len(free) + 1):
         for changed in map(frozenset, combinations(free, size)):
             after = case.facts ^ changed
-            if any(smaller <= changed for smaller in found) or (given.has_key and _with_key(after) != after):
+            if any(smaller <= changed for smaller in found) or (given.has_key and with_key(after) != after):
                 continue
             model = _model(case, after)
             wanted = all(fact in model for fact in case.insert) and not any(fact in model for fact in case.delete)
@@ -101,11 +63,6 @@ def side_effects(given: Preferred, update: Update) -> int:
     asked = {*((fact, "+") for fact in case.insert), *((fact, "-") for fact in case.delete)}
     changed = {*((fact, "+") for fact in after - before), *((fact, "-") for fact in before - after)}
     return sum(1 for fact, _ in changed - asked if fact[0] in views)
-
-
-def price(given: Preferred, update: Update) -> float:
-    signed = ((name, sign) for facts, sign in zip(update, "+-", strict=True) for name, _ in facts)
-    return sum(given.cost.get(f"{sign}{name}", given.cost.get(name, 1)) for name, sign in signed)
 
 
 def compare(given: Preferred, prefer: str | None = None) -> int:
