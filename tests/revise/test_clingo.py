@@ -16,7 +16,7 @@ from tests.revise.clingo_realizations import minimal_realizations
 from tests.revise.random_aggregates import random_aggregate_case
 from tests.revise.random_preferences import Preferred, price, random_preferred
 from tests.revise.random_requests import Fact, random_case
-from tests.revise.test_brute_force import facts_of, found, opened
+from tests.revise.test_brute_force import facts_of, found, opened, rows_of
 from upshot import Bounds, Placeholder, ProgramError
 
 MOST = 200
@@ -102,8 +102,12 @@ def test_recursion_that_uses_its_view_twice_has_clingos_realizations() -> None:
             assert len(listed) == len(set(listed))
 
 
-def compare_preferred(given: Preferred) -> int:
-    """The number of realizations; fails if they are not clingo's, each with its cost, the cheapest first."""
+def compare_preferred(given: Preferred, *, has_aggregates: bool = False) -> int:
+    """The number of realizations; fails if they are not clingo's, each with its cost, the cheapest first.
+
+    Aggregates come to values that the domain of the case lacks: clingo has no realizations through those, and a search
+    through sums of them may need more time than it has.
+    """
     case = given.case
     if {*case.insert} & {*case.delete}:
         return -1
@@ -114,24 +118,24 @@ def compare_preferred(given: Preferred) -> int:
         return -1
     if len(expected) > MOST:
         return -1
-    asked: tuple[dict[str, list[tuple[int, ...]]], ...] = ({}, {})
-    for rows, facts in zip(asked, (case.insert, case.delete), strict=True):
-        for name, row in facts:
-            rows.setdefault(name, []).append(row)
-    bounds = Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=300)
+    bounds = Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=40 if has_aggregates else 300)
     with db:
-        answer = db.realize(*asked, frozen=given.frozen, cost=given.cost, bounds=bounds)
+        answer = db.realize(
+            rows_of(case.insert), rows_of(case.delete), frozen=given.frozen, cost=given.cost, bounds=bounds
+        )
         listed = {(facts_of(each.insert), facts_of(each.delete)): each.cost for each in answer}
-    assert set(listed) & expected == expected, (given, "missing", expected - set(listed))
-    # A sum may be made up of values that the domain of the case lacks.
-    others = {update for update in listed if update not in expected}
     domain = {*case.domain}
-    assert all(any(not domain.issuperset(row) for _, row in insert) for insert, _ in others), (given, others)
+    within = {update for update in listed if all(domain.issuperset(row) for _, row in update[0])}
+    assert within <= expected, (given, "not minimal", within - expected)
+    assert "second" in answer.reason or expected <= within, (given, "missing", expected - within)
+    assert has_aggregates or ({*listed} == expected and "second" not in answer.reason), given
     prices = [price(given, update) for update in listed]
     assert list(listed.values()) == prices == sorted(prices), (given, prices)
     if not listed:
         unfrozen = given.frozen and minimal_realizations(case, has_key=given.has_key)
-        assert answer.status in ("bounds reached", "only through frozen" if unfrozen else "none exists"), given
+        right = {"bounds reached", "only through frozen" if unfrozen else "none exists"}
+        right |= {"only through frozen"} if has_aggregates and given.frozen else {*()}
+        assert answer.status in right, (given, answer.status)
     return len(listed)
 
 
@@ -151,5 +155,6 @@ def test_with_aggregates_and_all_of_these_they_are_clingos(size: int) -> None:
     counts = []
     for number in range(case_count(8, least=20)):
         seed = seed_of(f"clingo aggregates {size}", number)
-        counts.append(compare_preferred(random_preferred(seed, random_aggregate_case(seed, size))))
+        given = random_preferred(seed, random_aggregate_case(seed, size))
+        counts.append(compare_preferred(given, has_aggregates=True))
     assert sum(count > 0 for count in counts) > len(counts) // 8, "many cases say something"

@@ -16,7 +16,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import Update, checked
 from tests.revise.random_preferences import Preferred, price, random_preferred, with_key
 from tests.revise.random_requests import Case, Fact, random_case
-from tests.revise.test_brute_force import facts_of, opened
+from tests.revise.test_brute_force import facts_of, opened, rows_of
 from upshot import Bounds, ProgramError
 from upshot.core.schema import Role
 from upshot.engine.naive import evaluate
@@ -77,7 +77,7 @@ def compare(given: Preferred, prefer: str | None = None) -> int:
     bounds = Bounds(new_constants=0, constants=given.case.domain, rounds=1000, seconds=300)
     with db:
         answer = db.realize(
-            _rows(given.case.insert), _rows(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost,
+            rows_of(given.case.insert), rows_of(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost,
             prefer=prefer,
         )  # fmt: skip
         listed = [(facts_of(each.insert), facts_of(each.delete)) for each in answer]
@@ -90,10 +90,6 @@ def compare(given: Preferred, prefer: str | None = None) -> int:
         unfrozen = bool(given.frozen and expected(replace(given, frozen=())))
         assert answer.status in ("bounds reached", "only through frozen" if unfrozen else "none exists"), given
     return len(listed)
-
-
-def _rows(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
-    return {name: [row for other, row in facts if other == name] for name, _ in facts}
 
 
 TOGETHER = """
