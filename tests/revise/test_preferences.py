@@ -18,8 +18,12 @@ from tests.revise.random_preferences import Preferred, price, random_preferred, 
 from tests.revise.random_requests import Case, Fact, random_case
 from tests.revise.test_brute_force import facts_of, opened, rows_of
 from upshot import Bounds, ProgramError
+from upshot.check import check
 from upshot.core.schema import Role
 from upshot.engine.naive import evaluate
+from upshot.revise.request import Request
+from upshot.revise.side_effects import adding_up
+from upshot.syntax import parse
 
 
 def expected(given: Preferred) -> set[Update]:
@@ -123,6 +127,60 @@ def test_the_first_is_given_before_all_are_found_where_effects_add_up() -> None:
         found = db.realize({"p": [(number,) for number in range(10, 16)]}, prefer="least_side_effects")
         assert next(found).side_effects <= 1
         assert found.status == "more"
+
+
+ACCESS = """
+.decl member(p: number, t: number) .decl granted(t: number, r: number) .decl suspended(p: number, r: number)
+.decl access(p: number, r: number)  access(P, R) :- member(P, T), granted(T, R), !suspended(P, R).
+"""
+
+
+def access() -> upshot.Database:
+    db = upshot.connect()
+    db.define(ACCESS)
+    with db.transaction() as tx:
+        tx.insert("member", [(person, team) for person in range(4) for team in range(10)])
+        tx.insert("granted", [(team, right) for team in range(10) for right in range(4)])
+    return db
+
+
+def test_with_negation_the_first_is_given_before_all_are_found() -> None:
+    with access() as db:
+        found = db.realize(delete={"access": [(0, 0)]}, prefer="least_side_effects")
+        first = next(found)
+        assert (first.lines(), first.side_effects, found.status) == (["+suspended(0, 0)"], 0, "more")
+        assert found.work["candidates"] < 3
+
+
+def test_half_of_the_time_is_spent_on_the_order_before_the_first_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second view that changes may move either way: nothing is known of the side effects of others."""
+    monkeypatch.setattr("upshot.database.realize.ORDERING", 0.0)
+    with upshot.connect() as db:
+        db.define(
+            ".decl a(x: number) .decl b(x: number) .decl p(x: number) .decl q(x: number) "
+            "p(X) :- a(X), !b(X). p(X) :- b(X), !a(X). q(X) :- a(X), !b(X). q(X) :- b(X)."
+        )
+        found = db.realize({"p": [(1,)]}, prefer="least_side_effects")
+        assert next(found).side_effects == 1
+        assert (len(list(found)), found.status) == (1, "all")
+        assert found.reason == "these are all 2, those first that were found in time for the order"
+
+
+def test_views_add_up_that_all_helpful_changes_move_one_way() -> None:
+    declared = ".decl a(x: number) .decl b(x: number) .decl c(x: number) "
+    views = {
+        "v": "v(X) :- a(X), !b(X).",
+        "same": "same(X) :- v(X), !b(X).",
+        "turned": "turned(X) :- c(X), !v(X).",
+        "mixed": "mixed(X) :- a(X), b(X).",
+        "counted": "counted(X) :- X = count : { v(_) }.",
+        "apart": "apart(X) :- c(X).",
+    }
+    program = check(parse(declared + " ".join(f".decl {name}(x: number) {rule}" for name, rule in views.items())))
+    deletes = Request(frozenset(), frozenset({("v", (1,))}))
+    assert adding_up(program, deletes, ()) & views.keys() == {"v", "same", "turned"}
+    assert adding_up(program, deletes, ("apart",)) & views.keys() == {"v", "same", "apart"}
+    assert not adding_up(program, Request(frozenset({("v", (2,))}), deletes.delete), ()) & views.keys()
 
 
 SEEDS = (88027, 88087, 88117, 88165, 88168, 88263, 88320, 88349, 88365)
