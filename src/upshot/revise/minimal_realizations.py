@@ -357,8 +357,9 @@ class Search:
         while self.world.is_local and made < self._portion and (new := list(islice(nodes.values(), known, None))):
             known += len(new)
             for node in new:
-                is_plain = node.is_base and not node.is_stored and not has_symbol(node.key)
-                if is_plain and made < self._portion and not self.preferences.is_frozen(node.key[0], INSERT):
+                is_insertable = node.is_base and not node.is_stored and node.depth <= self.bounds.rounds
+                is_insertable = is_insertable and not self.preferences.is_frozen(node.key[0], INSERT)
+                if is_insertable and made < self._portion and not has_symbol(node.key):
                     made += trial.foresee_row(node.key, node.depth)
         if made >= self._portion:
             self._portion = min(2 * self._portion, LARGEST_PORTION)
