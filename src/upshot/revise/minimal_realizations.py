@@ -350,7 +350,7 @@ class Search:
         return None
 
     def _foresee(self, known: int) -> None:
-        """Adds what the rows that repairs would insert violate in turn, up to a portion, where a query costs little."""
+        """Adds the violations of rows that repairs would insert, up to a portion, where a query costs little."""
         nodes, made = self.program.nodes, 0
         self.world.undo()
         trial = Trial(self.world, self.program, self.constraints, Model(frozenset(), frozenset(), frozenset(), {}), {})

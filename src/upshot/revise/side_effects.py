@@ -50,7 +50,7 @@ def _signed(literal: Literal) -> Iterator[Signed]:
 
 
 def _reached(start: Iterable[Signed], steps: dict[str, set[Signed]]) -> set[Signed]:
-    """What these lead to, with the products of signs on the way."""
+    """Follow the steps from these, with the products of signs on the way."""
     found = set(start)
     left = list(found)
     while left:
