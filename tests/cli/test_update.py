@@ -152,3 +152,14 @@ def test_at_most_ten_side_effects_and_requested_rows_are_printed(upshot: Run, tm
     assert "// … and 50 more asked; `--format json` lists all" in lines
     data = json.loads(upshot("update", file, "-q(_)", "--limit", 1, "--format", "json").out.splitlines()[0])
     assert data["side_effects"] == 60
+
+
+def test_recursive_views_that_can_need_any_number_of_new_values_are_named(upshot: Run, tmp_path: Path) -> None:
+    path = tmp_path / "path.dl"
+    path.write_text(
+        ".decl edge(x: number, y: number) .decl path(x: number, y: number)\n"
+        "path(X, Y) :- edge(X, Y). path(X, Z) :- path(X, Y), edge(Y, Z). edge(1, 2).\n"
+    )
+    for request, expected in (("+path(5, 6)", ["path"]), ("-path(1, 2)", None)):
+        ended = upshot("update", path, request, "--limit", "1", "--format", "json")
+        assert json.loads(ended.out.splitlines()[-1]).get("unbounded") == expected

@@ -1,7 +1,10 @@
-"""The minimal realizations of a request as clingo finds them: any base fact over the domain may change, and of the
-models in which the request and the constraints hold those are kept whose changes contain no other's."""
+"""The minimal realizations of a request as clingo finds them: any base fact that is not frozen may change, and of the
+models in which the request, the keys and the constraints hold those are kept whose changes contain no other's. Nothing
+of the product is used but its parser and its checker."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import clingo
 
@@ -10,15 +13,16 @@ from tests.revise.brute_force import Update, checked
 from tests.revise.random_requests import Case, Fact
 
 
-def minimal_realizations(case: Case) -> set[Update]:
+def minimal_realizations(case: Case, *, has_key: bool = False, frozen: Collection[str] = ()) -> set[Update]:
+    """Those that change nothing `frozen` and, if `e` has its first column as a key, leave no two rows with one."""
     program = checked(case.text)
     lines = [translate(program)]
     for number, (name, row) in enumerate(case.atoms):
         there = (name, row) in case.facts
-        lines += [
-            f"{{ changed({number}) }}.",
-            f"{_fact((name, row))} :- {'not ' if there else ''}changed({number}).",
-        ]
+        lines.append(f"{_fact((name, row))} :- {'not ' if there else ''}changed({number}).")
+        if name not in frozen and f"{'-' if there else '+'}{name}" not in frozen:
+            lines.append(f"{{ changed({number}) }}.")
+    lines += [":- r_e(K,V), r_e(K,W), V < W."] if has_key else []
     lines += [f":- not {_fact(fact)}." for fact in case.insert] + [f":- {_fact(fact)}." for fact in case.delete]
     base: dict[str, set[tuple[int, ...]]] = {}
     for name, row in case.facts:

@@ -29,15 +29,15 @@ def opened(case: Case) -> upshot.Database:
 
 
 def found(db: upshot.Database, case: Case, bounds: Bounds) -> list[Update]:
-    answer = db.realize(_given(case.insert), _given(case.delete), bounds=bounds)
+    answer = db.realize(rows_of(case.insert), rows_of(case.delete), bounds=bounds)
     return [(facts_of(each.insert), facts_of(each.delete)) for each in answer]
 
 
-def _given(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
-    given: dict[str, list[tuple[int, ...]]] = {}
+def rows_of(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
+    rows: dict[str, list[tuple[int, ...]]] = {}
     for name, row in facts:
-        given.setdefault(name, []).append(row)
-    return given
+        rows.setdefault(name, []).append(row)
+    return rows
 
 
 def facts_of(rows: object) -> frozenset[Fact]:

@@ -9,11 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.properties.clingo_oracle import Unsupported
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import minimal_realizations as by_brute_force
 from tests.revise.clingo_realizations import minimal_realizations
+from tests.revise.random_aggregates import random_aggregate_case
+from tests.revise.random_preferences import Preferred, price, random_preferred
 from tests.revise.random_requests import Fact, random_case
-from tests.revise.test_brute_force import found, opened
+from tests.revise.test_brute_force import facts_of, found, opened, rows_of
 from upshot import Bounds, Placeholder, ProgramError
 
 MOST = 200
@@ -97,3 +100,76 @@ def test_recursion_that_uses_its_view_twice_has_clingos_realizations() -> None:
                 listed = found(db, now, Bounds(new_constants=0, constants=now.domain, rounds=1000, seconds=300))
             assert set(listed) == minimal_realizations(now)
             assert len(listed) == len(set(listed))
+
+
+def compare_preferred(given: Preferred, *, has_aggregates: bool = False, prefer: str | None = None) -> int:
+    """The number of realizations; fails if they are not clingo's, each with its cost, the cheapest first; or
+    those with the fewest side effects.
+
+    Aggregates come to values that the domain of the case lacks: clingo has no realizations through those, and a search
+    through sums of them may need more time than it has.
+    """
+    case = given.case
+    if {*case.insert} & {*case.delete}:
+        return -1
+    try:
+        expected = minimal_realizations(case, has_key=given.has_key, frozen=given.frozen)
+        db = opened(case)
+    except (ProgramError, Unsupported):
+        return -1
+    if len(expected) > MOST:
+        return -1
+    bounds = Bounds(new_constants=0, constants=case.domain, rounds=1000, seconds=40 if has_aggregates else 300)
+    with db:
+        answer = db.realize(
+            rows_of(case.insert), rows_of(case.delete), frozen=given.frozen, cost=given.cost, bounds=bounds,
+            prefer=prefer,
+        )  # fmt: skip
+        ways = list(answer)
+        listed = {(facts_of(each.insert), facts_of(each.delete)): each.cost for each in ways}
+    domain = {*case.domain}
+    within = {update for update in listed if all(domain.issuperset(row) for _, row in update[0])}
+    assert within <= expected, (given, "not minimal", within - expected)
+    assert "second" in answer.reason or expected <= within, (given, "missing", expected - within)
+    assert has_aggregates or ({*listed} == expected and "second" not in answer.reason), given
+    prices = [price(given, update) for update in listed]
+    assert list(listed.values()) == prices, (given, prices)
+    order = [(each.side_effects if prefer else 0, each.cost) for each in ways]
+    assert order == sorted(order) or "second" in answer.reason, (given, order)
+    if not listed:
+        unfrozen = given.frozen and minimal_realizations(case, has_key=given.has_key)
+        right = {"bounds reached", "only through frozen" if unfrozen else "none exists"}
+        right |= {"only through frozen"} if has_aggregates and given.frozen else {*()}
+        assert answer.status in right, (given, answer.status)
+    return len(listed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_keys_mutual_recursion_frozen_relations_and_costs_they_are_clingos(size: int) -> None:
+    counts = []
+    for number in range(case_count(8, least=20)):
+        seed = seed_of(f"clingo preferences {size}", number)
+        counts.append(compare_preferred(random_preferred(seed, random_case(seed, size))))
+    assert sum(count > 0 for count in counts) > len(counts) // 5, "many cases say something"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_aggregates_and_all_of_these_they_are_clingos(size: int) -> None:
+    counts = []
+    for number in range(case_count(8, least=20)):
+        seed = seed_of(f"clingo aggregates {size}", number)
+        given = random_preferred(seed, random_aggregate_case(seed, size))
+        counts.append(compare_preferred(given, has_aggregates=True))
+    assert sum(count > 0 for count in counts) > len(counts) // 8, "many cases say something"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_all_of_these_those_with_the_fewest_side_effects_come_first(size: int) -> None:
+    counts = []
+    for number in range(case_count(8, least=20)):
+        seed = seed_of(f"clingo side effects {size}", number)
+        counts.append(compare_preferred(random_preferred(seed, random_case(seed, size)), prefer="least_side_effects"))
+    assert sum(count > 1 for count in counts) > len(counts) // 8, "many cases say something"

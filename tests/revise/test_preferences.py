@@ -6,58 +6,24 @@ UPSHOT_CASES sets how many cases run, UPSHOT_SEED which ones.
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, replace
-from itertools import combinations, groupby
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 import upshot
 from tests.properties.settings import case_count, seed_of
 from tests.revise.brute_force import Update, checked
+from tests.revise.random_preferences import Preferred, price, random_preferred, with_key
 from tests.revise.random_requests import Case, Fact, random_case
-from tests.revise.test_brute_force import facts_of, opened
+from tests.revise.test_brute_force import facts_of, opened, rows_of
 from upshot import Bounds, ProgramError
+from upshot.check import check
 from upshot.core.schema import Role
 from upshot.engine.naive import evaluate
-
-MUTUAL = """
-.decl m(c0: number) .decl o(c0: number)
-m(X) :- o(Y), e(Y, X), !b(X).
-o(X) :- a(X).
-o(X) :- m(Y), e(Y, X).
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Preferred:
-    case: Case
-    has_key: bool
-    frozen: tuple[str, ...]
-    cost: dict[str, float]
-
-
-def random_preferred(seed: int) -> Preferred:
-    random_ = random.Random(seed)
-    case = random_case(seed)
-    has_key = random_.random() < 0.6
-    text = case.text.replace(".decl e(c0: number, c1: number)", ".decl e(c0: number, c1: number) key(c0)", has_key)
-    rules, deny, constraint = text.partition(".deny")
-    insert, delete = case.insert, case.delete
-    if random_.random() < 0.5:
-        wanted = random_.choice("mo"), (random_.choice(case.domain),)
-        insert, delete = (((*insert, wanted)), delete) if random_.random() < 0.6 else (insert, (*delete, wanted))
-    facts = _with_key(case.facts) if has_key else case.facts
-    signs = [f"{sign}{name}" for name in "abe" for sign in "+-"]
-    frozen = tuple(random_.sample([*signs, "a", "b", "e"], random_.choice([0, 1, 1, 2])))
-    cost = {name: random_.choice([1, 2, 3, 0.5]) for name in random_.sample([*signs, "a", "b", "e"], 2)}
-    made = replace(case, text=f"{rules}{MUTUAL}{deny}{constraint}", facts=facts, insert=insert, delete=delete)
-    return Preferred(made, has_key, frozen, cost)
-
-
-def _with_key(facts: frozenset[Fact]) -> frozenset[Fact]:
-    rows = groupby(sorted(fact for fact in facts if fact[0] == "e"), key=lambda fact: fact[1][0])
-    return frozenset(fact for fact in facts if fact[0] != "e") | {next(same) for _, same in rows}
+from upshot.revise.request import Request
+from upshot.revise.side_effects import adding_up
+from upshot.syntax import parse
 
 
 def expected(given: Preferred) -> set[Update]:
@@ -68,7 +34,7 @@ def expected(given: Preferred) -> set[Update]:
     for size in range(len(free) + 1):
         for changed in map(frozenset, combinations(free, size)):
             after = case.facts ^ changed
-            if any(smaller <= changed for smaller in found) or (given.has_key and _with_key(after) != after):
+            if any(smaller <= changed for smaller in found) or (given.has_key and with_key(after) != after):
                 continue
             model = _model(case, after)
             wanted = all(fact in model for fact in case.insert) and not any(fact in model for fact in case.delete)
@@ -103,11 +69,6 @@ def side_effects(given: Preferred, update: Update) -> int:
     return sum(1 for fact, _ in changed - asked if fact[0] in views)
 
 
-def price(given: Preferred, update: Update) -> float:
-    signed = ((name, sign) for facts, sign in zip(update, "+-", strict=True) for name, _ in facts)
-    return sum(given.cost.get(f"{sign}{name}", given.cost.get(name, 1)) for name, sign in signed)
-
-
 def compare(given: Preferred, prefer: str | None = None) -> int:
     """How many realizations there are; fails if they are not those of brute force, or not in order: of cost, or of side
     effects first."""
@@ -120,7 +81,7 @@ def compare(given: Preferred, prefer: str | None = None) -> int:
     bounds = Bounds(new_constants=0, constants=given.case.domain, rounds=1000, seconds=300)
     with db:
         answer = db.realize(
-            _rows(given.case.insert), _rows(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost,
+            rows_of(given.case.insert), rows_of(given.case.delete), bounds=bounds, frozen=given.frozen, cost=given.cost,
             prefer=prefer,
         )  # fmt: skip
         listed = [(facts_of(each.insert), facts_of(each.delete)) for each in answer]
@@ -133,10 +94,6 @@ def compare(given: Preferred, prefer: str | None = None) -> int:
         unfrozen = bool(given.frozen and expected(replace(given, frozen=())))
         assert answer.status in ("bounds reached", "only through frozen" if unfrozen else "none exists"), given
     return len(listed)
-
-
-def _rows(facts: tuple[Fact, ...]) -> dict[str, list[tuple[int, ...]]]:
-    return {name: [row for other, row in facts if other == name] for name, _ in facts}
 
 
 TOGETHER = """
@@ -170,6 +127,60 @@ def test_the_first_is_given_before_all_are_found_where_effects_add_up() -> None:
         found = db.realize({"p": [(number,) for number in range(10, 16)]}, prefer="least_side_effects")
         assert next(found).side_effects <= 1
         assert found.status == "more"
+
+
+ACCESS = """
+.decl member(p: number, t: number) .decl granted(t: number, r: number) .decl suspended(p: number, r: number)
+.decl access(p: number, r: number)  access(P, R) :- member(P, T), granted(T, R), !suspended(P, R).
+"""
+
+
+def access() -> upshot.Database:
+    db = upshot.connect()
+    db.define(ACCESS)
+    with db.transaction() as tx:
+        tx.insert("member", [(person, team) for person in range(4) for team in range(10)])
+        tx.insert("granted", [(team, right) for team in range(10) for right in range(4)])
+    return db
+
+
+def test_with_negation_the_first_is_given_before_all_are_found() -> None:
+    with access() as db:
+        found = db.realize(delete={"access": [(0, 0)]}, prefer="least_side_effects")
+        first = next(found)
+        assert (first.lines(), first.side_effects, found.status) == (["+suspended(0, 0)"], 0, "more")
+        assert found.work["candidates"] < 3
+
+
+def test_half_of_the_time_is_spent_on_the_order_before_the_first_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second view that changes may move either way: nothing is known of the side effects of others."""
+    monkeypatch.setattr("upshot.database.realize.ORDERING", 0.0)
+    with upshot.connect() as db:
+        db.define(
+            ".decl a(x: number) .decl b(x: number) .decl p(x: number) .decl q(x: number) "
+            "p(X) :- a(X), !b(X). p(X) :- b(X), !a(X). q(X) :- a(X), !b(X). q(X) :- b(X)."
+        )
+        found = db.realize({"p": [(1,)]}, prefer="least_side_effects")
+        assert next(found).side_effects == 1
+        assert (len(list(found)), found.status) == (1, "all")
+        assert found.reason == "these are all 2, those first that were found in time for the order"
+
+
+def test_views_add_up_that_all_helpful_changes_move_one_way() -> None:
+    declared = ".decl a(x: number) .decl b(x: number) .decl c(x: number) "
+    views = {
+        "v": "v(X) :- a(X), !b(X).",
+        "same": "same(X) :- v(X), !b(X).",
+        "turned": "turned(X) :- c(X), !v(X).",
+        "mixed": "mixed(X) :- a(X), b(X).",
+        "counted": "counted(X) :- X = count : { v(_) }.",
+        "apart": "apart(X) :- c(X).",
+    }
+    program = check(parse(declared + " ".join(f".decl {name}(x: number) {rule}" for name, rule in views.items())))
+    deletes = Request(frozenset(), frozenset({("v", (1,))}))
+    assert adding_up(program, deletes, ()) & views.keys() == {"v", "same", "turned"}
+    assert adding_up(program, deletes, ("apart",)) & views.keys() == {"v", "same", "apart"}
+    assert not adding_up(program, Request(frozenset({("v", (2,))}), deletes.delete), ()) & views.keys()
 
 
 SEEDS = (88027, 88087, 88117, 88165, 88168, 88263, 88320, 88349, 88365)

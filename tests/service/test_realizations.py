@@ -16,6 +16,7 @@ from tests.service.bank import bearer, filled, served, write_tokens
 from tests.service.search_turns import until
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
+from upshot.client import Client
 from upshot.service.access.scopes import Scopes
 from upshot.service.access.tokens import Tokens
 from upshot.service.service import Service
@@ -308,6 +309,17 @@ def test_an_objective_over_all_views_needs_a_token_that_reads_them(scoped: Runni
     with served(tmp_path) as running:
         assert send(running, "everything", body)[0] == 200
         assert send(running, "reader", {"delete": {"reached": "reached(_, _)"}})[0] == 404
+
+
+def test_recursive_views_that_can_need_any_number_of_new_values_are_named() -> None:
+    declared = ".decl edge(x: number, y: number) .decl path(x: number, y: number) "
+    with serving(
+        declared + "path(X, Y) :- edge(X, Y). path(X, Z) :- path(X, Y), edge(Y, Z).", edge=[(1, 2)]
+    ) as running:
+        assert asked(running, insert={"path": [[5, 6]]}, limit=1)["unbounded"] == ["path"]
+        assert "unbounded" not in asked(running, delete={"path": [[1, 2]]})
+        with Client(f"http://127.0.0.1:{running.port}") as client:
+            assert client.realize({"path": [(5, 6)]}, limit=1).unbounded == ("path",)
 
 
 def test_a_pattern_is_the_rows_that_match_it_when_the_search_begins(access: Running) -> None:

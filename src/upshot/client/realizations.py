@@ -153,11 +153,13 @@ class Realization:
 class Realizations(Sequence[Realization]):
     """The realizations of a request at one `version`, the cheapest first. `status` is `all` if these are all there are,
     `more` if there may be others, `bounds reached`, `none exists` or `only through frozen`; `reason` says it in
-    words."""
+    words. `unbounded` are the views whose rows can need any number of fresh values."""
 
-    def __init__(self, found: Sequence[Realization], version: int, status: str, reason: str) -> None:
+    def __init__(
+        self, found: Sequence[Realization], version: int, status: str, reason: str, unbounded: tuple[str, ...] = ()
+    ) -> None:
         self._found = tuple(found)
-        self.version, self.status, self.reason = version, status, reason
+        self.version, self.status, self.reason, self.unbounded = version, status, reason, unbounded
 
     @overload
     def __getitem__(self, place: int) -> Realization: ...
@@ -261,7 +263,8 @@ def read_realizations(content: Mapping[str, Any], relations: Relations) -> Reali
         raise unexpected("realizations without what was asked for")
     expect = {part: _facts(request.get(part), relations, {}) for part in ("insert", "delete")}
     ways = [_way(each, relations, expect, version) for each in content["realizations"]]
-    return Realizations(ways, version, str(content.get("status")), str(content.get("reason")))
+    unbounded = tuple(map(str, content.get("unbounded", ())))
+    return Realizations(ways, version, str(content.get("status")), str(content.get("reason")), unbounded)
 
 
 def _way(

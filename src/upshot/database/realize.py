@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from upshot.check.names.variables import walk
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError, counted
 from upshot.core.fact_text import fact
@@ -39,10 +38,12 @@ from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
 from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
-from upshot.syntax.ast import Aggregate, Not
+from upshot.revise.side_effects import adding_up
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
 ALREADY_TRUE = "nothing to do: already true"
+ORDERING = 0.5
+"""The share of the time after which realizations are returned although others may have fewer side effects."""
 
 
 class Realizations(Iterator[Realization]):
@@ -69,7 +70,9 @@ class Realizations(Iterator[Realization]):
         self._limit = limit
         self._waiting: list[tuple[int, float, int, Realization]] = []
         """Realizations found and not returned yet, since others may have fewer side effects."""
-        self._is_bounded_below = preferences.least_side_effects and not all_first and effects_add_up(state, request)
+        self._all_first = all_first
+        self._is_out_of_order = False
+        """True if one was returned although others might have fewer side effects."""
         self._version = state.version
         self._world = TriedChanges(state)
         with state.writing("look for realizations"):
@@ -141,18 +144,28 @@ class Realizations(Iterator[Realization]):
             return None
         if not self._preferences.least_side_effects:
             return self._advanced(seconds, models)
-        if not self._search.is_exhausted and not self._is_next_known():
+        is_known = self._is_next_known()
+        if not self._search.is_exhausted and not is_known and not self._is_late():
             found = self._advanced(seconds, models)
             if found is not None:
                 place = (found.side_effects, found.cost, self._proven_so_far)
                 heapq.heappush(self._waiting, (*place, found))
-        if self._waiting and (self._search.is_exhausted or self.status != OPEN or self._is_next_known()):
+            is_known = self._is_next_known()
+        has_ended = self._search.is_exhausted or self.status != OPEN
+        if self._waiting and (is_known or has_ended or self._is_late()):
+            is_known = is_known or (has_ended and not self._search.reached)
+            self._is_out_of_order = self._is_out_of_order or not is_known
             return heapq.heappop(self._waiting)[-1]
         return self._advanced(seconds, models) if self._search.is_exhausted else None
 
     def _is_next_known(self) -> bool:
-        """Test whether nothing still to be found has fewer side effects than the first of those that wait."""
-        return self._is_bounded_below and bool(self._waiting) and self._waiting[0][0] <= self._search.least_affected
+        """Test whether nothing still to be found comes before the first of those that wait."""
+        is_bounded = self._search.counted is not None and not self._all_first
+        return is_bounded and bool(self._waiting) and self._waiting[0][:2] <= self._search.least
+
+    def _is_late(self) -> bool:
+        """Test whether the time is over that is spent on the order before the first is returned."""
+        return bool(self._waiting) and not self._all_first and self._search.spent > ORDERING * self._bounds.seconds
 
     def take_waiting(self) -> list[Realization]:
         """The realizations found so far and not returned yet, the fewest side effects first."""
@@ -194,7 +207,12 @@ class Realizations(Iterator[Realization]):
         asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
         program = searched_program(compiled.checked, compiled.plan.normal, asked)
         rules = Rules(program, views_served(program, compiled.visible))
-        return Search(self._world, rules, constraints, self._request, preferences, self._bounds)
+        counted = frozenset[str]()
+        if preferences.least_side_effects and not compiled.checked.rules:
+            counted = adding_up(compiled.plan.normal, self._request, constraints)
+        return Search(
+            self._world, rules, constraints, self._request, preferences, self._bounds, counted=counted or None
+        )
 
     def _step(self, search: Search, seconds: float, models: float = math.inf) -> Found | None:
         with self._state.writing("look for realizations"):
@@ -293,14 +311,14 @@ class Realizations(Iterator[Realization]):
         if search.reached:
             bounds = "; ".join(search.reached)
             found = f"{self._proven_so_far} found" if self._proven_so_far else "none found"
-            fewest = self._preferences.least_side_effects and self._proven_so_far and not self._is_bounded_below
-            more = "; others may have fewer side effects" if fewest else ""
+            more = "; others may have fewer side effects" if self._waiting or self._is_out_of_order else ""
             return BOUNDED, f"{found} within {bounds}{self._waited()}{more}"
         if self._proven_so_far:
             number = self._proven_so_far
             if self._waiting:
                 return ALL, f"there are {number}, of which these have the fewest side effects"
-            return ALL, f"these are all {number}" if number > 1 else "this is the only one"
+            late = ", those first that were found in time for the order" if self._is_out_of_order else ""
+            return ALL, f"these are all {number}{late}" if number > 1 else "this is the only one"
         if self._unfrozen is not None:
             names = ", ".join(f"`{self._public(name)}`" for name in search.limits.frozen)
             if possible_unfrozen:
@@ -495,19 +513,6 @@ class Revises:
 
 def _preference(prefer: str | None, side_effect_free_first: bool) -> str | None:
     return LEAST_SIDE_EFFECTS if prefer is None and side_effect_free_first else prefer
-
-
-def effects_add_up(state: State, request: Request) -> bool:
-    """Test whether changes together affect at least the rows that each of them affects by itself: realizations only
-    insert or only delete, and every rule is monotone."""
-    checked, normal = state.compiled.checked, state.compiled.plan.normal
-    if (request.insert and request.delete) or checked.constraints or checked.rules:
-        return False
-    if request.insert and any(schema.keys for schema in checked.schemas.values()):
-        return False
-    literals = (literal for clause in normal.clauses for literal in (*clause.body, clause.head))
-    monotone = not any(isinstance(node, Not | Aggregate) for literal in literals for node in walk(literal))
-    return monotone and all(schema.lattice is None for schema in normal.schemas.values())
 
 
 def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tuple[str, int]]:

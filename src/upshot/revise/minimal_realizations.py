@@ -126,8 +126,13 @@ class Search:
     reached: dict[str, None] = field(default_factory=dict)
     """The bounds beyond which there are, or may be, others."""
     is_exhausted: bool = False
-    least_affected: int = 0
-    """The fewest other rows of views that the changes of a realization still to be found affect, each by itself."""
+    spent: float = 0.0
+    """The seconds that it took so far."""
+    counted: frozenset[str] | None = None
+    """The views whose affected rows count where the fewest side effects come first; all if it is None."""
+    least: tuple[int, float] = (0, 0)
+    """The fewest other rows of the counted views that the changes of a realization still to be found affect, each by
+    itself, and the least cost of those with so many."""
     limits: Limits = field(init=False)
     _program: GroundProgram | None = None
     _solver: Solver | None = None
@@ -137,7 +142,6 @@ class Search:
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""
     _portion: int = FIRST_PORTION
-    _spent: float = 0.0
     _checks: Iterator[tuple[str, ...]] | None = None
     _lifted: tuple[str, ...] = ()
     _lifted_candidates: int = 0
@@ -160,7 +164,7 @@ class Search:
     def run(self, slice: float = SLICE, models: float = math.inf) -> Found | None:
         """Goes on for a slice of time, in seconds, until that many models were examined altogether, or until a
         realization is found, which is returned. Nothing stays staged."""
-        begun, left = time.monotonic(), self.bounds.seconds - self._spent
+        begun, left = time.monotonic(), self.bounds.seconds - self.spent
         try:
             with time_limit(max(left, 0.0)):
                 while not self.is_exhausted and self.counts["models"] < models:
@@ -178,7 +182,7 @@ class Search:
             return None
         finally:
             self.world.undo()
-            self._spent += time.monotonic() - begun
+            self.spent += time.monotonic() - begun
 
     def _end(self, bound: str) -> None:
         self.reached[bound] = None
@@ -196,7 +200,8 @@ class Search:
         model = solver.cheapest(self._lifted)
         if model is not None and self._effects and not self._lifted:
             alone = (self._effects.get(key, frozenset()) for key in (*model.insert, *model.delete))
-            self.least_affected = len(frozenset[Key]().union(*alone))
+            cost = self.preferences.total(model.insert, model.delete)
+            self.least = len(frozenset[Key]().union(*alone)), cost
         if model is None:
             self._conclude(None)
         elif not model.is_settled:
@@ -242,7 +247,8 @@ class Search:
             if not self.preferences.is_frozen(key[0], DELETE if node.is_stored else INSERT):
                 with suppress(DataError):
                     self.world.stage(() if node.is_stored else (key,), (key,) if node.is_stored else ())
-                    self._effects[key] = self.world.affected() - asked
+                    affected = self.world.affected() - asked
+                    self._effects[key] = frozenset(k for k in affected if self.counted is None or k[0] in self.counted)
         self.world.undo()
 
     def _expand(self, model: Model) -> None:
@@ -333,13 +339,30 @@ class Search:
                 self.world.undo()
                 return None
             return self._confirmed(trial, stated, needed)
+        known = len(self.program.nodes)
         grown = trial.refine(unmet, conflicts)
+        self._foresee(known)
         if trial.presumed:
             self.program.support(trial.presumed, self._portion)
         elif not grown:
             self._new_blocks.append(Block(model.insert | model.delete, needed, is_exact=True))
         self.world.undo()
         return None
+
+    def _foresee(self, known: int) -> None:
+        """Adds the violations of rows that repairs would insert, up to a portion, where a query costs little."""
+        nodes, made = self.program.nodes, 0
+        self.world.undo()
+        trial = Trial(self.world, self.program, self.constraints, Model(frozenset(), frozenset(), frozenset(), {}), {})
+        while self.world.is_local and made < self._portion and (new := list(islice(nodes.values(), known, None))):
+            known += len(new)
+            for node in new:
+                is_insertable = node.is_base and not node.is_stored and node.depth <= self.bounds.rounds
+                is_insertable = is_insertable and not self.preferences.is_frozen(node.key[0], INSERT)
+                if is_insertable and made < self._portion and not has_symbol(node.key):
+                    made += trial.foresee_row(node.key, node.depth)
+        if made >= self._portion:
+            self._portion = min(2 * self._portion, LARGEST_PORTION)
 
     def _staged(
         self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]

@@ -287,14 +287,19 @@ class Trial:
         """Adds the instances with which requested rows violate constraints whatever else is changed."""
         self.world.undo()
         for key in sorted(self.model.true, key=repr):
-            for rule, place in self.program.users(key[0]):
-                if rule.head.relation in self.constraints:
-                    for instance in list(self._met(rule, place, key)):
-                        self._take(instance)
+            self.foresee_row(key, self._depth())
         asked = [key for key in self.program.request.delete if key[0] in self.program.total_constraints]
         for rule, _, binding in list(self.program.demand.supported((key, key[1]) for key in asked)):
             for instance in self._lifted_instances(rule, None, binding):
                 self._take(instance)
+
+    def foresee_row(self, key: Key, depth: int) -> int:
+        """Adds the instances with which a row that is inserted violates constraints; how many."""
+        rules = [each for each in self.program.users(key[0]) if each[0].head.relation in self.constraints]
+        found = [instance for rule, place in rules for instance in self._met(rule, place, key)]
+        for instance in found:
+            self._take(instance, depth)
+        return len(found)
 
     def _folded(self, key: Key) -> Iterator[Key]:
         """The values of the groups that a row with symbols belongs to."""
@@ -316,11 +321,11 @@ class Trial:
             if conditions is not None:
                 self.program.add(replace(instance, head=key, conditions=(*instance.conditions, *conditions)))
 
-    def _take(self, instance: Instance) -> None:
-        head = instance.head
-        node = self.program.want(head, self._depth())
+    def _take(self, instance: Instance, depth: int | None = None) -> None:
+        head, depth = instance.head, self._depth() if depth is None else depth
+        node = self.program.want(head, depth)
         if head[0] in self.constraints and not node.is_stored and head not in self.program.request.delete:
-            self.program.deny(head, self._depth())
+            self.program.deny(head, depth)
         self.program.add(instance)
 
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:

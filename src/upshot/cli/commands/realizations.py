@@ -175,7 +175,8 @@ def tell(
             if committed is not None:
                 committed.append(version)
     if terminal.json:
-        terminal.data(json.dumps({"status": found.status, "reason": found.reason, "found": number}))
+        unbounded = {"unbounded": list(found.unbounded)} if found.unbounded else {}
+        terminal.data(json.dumps({"status": found.status, "reason": found.reason, **unbounded, "found": number}))
     elif number and found.reason:
         terminal.data(f"// {found.reason}")
     if number:

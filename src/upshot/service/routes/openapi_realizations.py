@@ -71,6 +71,9 @@ class RealizationsAnswer(BaseModel):
     version: int
     status: str = Field(description="`all`, `more`, `none exists`, `only through frozen` or `bounds reached`")
     reason: str = Field(description="the status in words")
+    unbounded: list[str] | None = Field(
+        default=None, description="views whose rows can need any number of fresh values, if there are any"
+    )
     request: RequestedRows = Field(description="the request: the `expect` of the transaction that commits one")
     realizations: list[RealizationEntry]
 

@@ -287,6 +287,7 @@ def require_reach(relations: Collection[str], database: Database, scopes: Scopes
 def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
     ways = [each.as_dict(scopes.may_read) for each in found.found]
     status, reason = found.status, found.reason
+    unbounded = list(filter(scopes.may_read, found.unbounded))
     if body.side_effect_free_first:
         ways.sort(key=lambda way: int(way["side_effects"]))
         if len(ways) > body.limit:
@@ -296,6 +297,7 @@ def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) ->
         "version": found.version,
         "status": status,
         "reason": reason,
+        **({"unbounded": unbounded} if unbounded else {}),
         "request": {"insert": _facts(asked.insert), "delete": _facts(asked.delete)},
         "realizations": ways,
     }

@@ -68,6 +68,8 @@ class Hunt:
     reason: str = ""
     is_alone: bool = False
     """True if it has a copy of a version to itself: then it blocks no other request."""
+    unbounded: tuple[str, ...] = ()
+    """The views whose rows can need any number of fresh values."""
     _copy: Callable[[], Database] | None = None
     _search: Realizations | None = None
     _moment: float = MOMENT
@@ -125,6 +127,7 @@ class Hunt:
             if self._vain >= VAIN:
                 return
             self._search = self.begin(self.database)
+            self.unbounded = self._search.unbounded
             self.version = version
         search, until = self._search, time.monotonic() + self._moment
         while search.status == OPEN and not self._is_enough(search) and (left := until - time.monotonic()) > 0:

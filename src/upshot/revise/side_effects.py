@@ -1,0 +1,61 @@
+"""Views whose side effects add up: the changes of a minimal realization affect no fewer rows together than one by one.
+
+A minimal realization inserts into a base relation only if more rows there can help a goal, and deletes only if fewer
+can: whatever else it did could be left out. Where all changes of these directions move a view one way, what one of them
+affects the others cannot take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from upshot.check.names.variables import walk
+from upshot.check.program import CheckedProgram, Literal
+from upshot.core.schema import Role
+from upshot.revise.request import Request
+from upshot.syntax.ast import Aggregate, Atom, Not
+
+Signed = tuple[str, int]
+"""A relation, and 1 if more rows there can matter, -1 if fewer can."""
+
+
+def adding_up(program: CheckedProgram, request: Request, constraints: Collection[str]) -> frozenset[str]:
+    """The views that all changes of minimal realizations move one way. The rows of `constraints` must not grow."""
+    read: dict[str, set[Signed]] = {}
+    used: dict[str, set[Signed]] = {}
+    for clause in program.clauses:
+        head = clause.head.relation
+        is_plain = program.schemas[head].lattice is None
+        for name, sign in (each for literal in clause.body for each in _signed(literal)):
+            for own in (sign,) if is_plain else (1, -1):
+                read.setdefault(head, set()).add((name, own))
+                used.setdefault(name, set()).add((head, own))
+    goals = {(name, 1) for name, _ in request.insert}
+    goals |= {(name, -1) for name in (*constraints, *(name for name, _ in request.delete))}
+    helpful = {each for each in _reached(goals, read) if program.schemas[each[0]].role is Role.BASE}
+    # An insertion into a relation with a key can need the deletion of another row.
+    helpful |= {(name, -1) for name, sign in helpful if sign == 1 and program.schemas[name].keys}
+    moved = _reached(helpful, used)
+    return frozenset(name for name, sign in moved if (name, -sign) not in moved)
+
+
+def _signed(literal: Literal) -> Iterator[Signed]:
+    """The relations that a literal reads, with the signs in which the rows of a head follow them."""
+    inside = list(walk(literal))
+    is_folded = any(isinstance(node, Aggregate) for node in inside)
+    sign = -1 if isinstance(literal, Not) else 1
+    for node in inside:
+        if isinstance(node, Atom):
+            yield from ((node.relation, each) for each in ((1, -1) if is_folded else (sign,)))
+
+
+def _reached(start: Iterable[Signed], steps: dict[str, set[Signed]]) -> set[Signed]:
+    """Follow the steps from these, with the products of signs on the way."""
+    found = set(start)
+    left = list(found)
+    while left:
+        name, sign = left.pop()
+        new = {(other, sign * own) for other, own in steps.get(name, ())} - found
+        found |= new
+        left += new
+    return found
