@@ -159,7 +159,7 @@ WORKLOADS: Mapping[str, Workload] = {
         " union select n.x, arc.c1 from n join arc on arc.c0 = n.y) select count(*) from n",
     ),
     "same generation": Workload(
-        _SAME_GENERATION, "parent", "sg", {"parent": 2, "sg": 2}, _tree, (4_095, 511),
+        _SAME_GENERATION, "parent", "sg", {"parent": 2, "sg": 2}, _tree, (1_023, 255),
         "with recursive sg(x, y) as (select l.c0, r.c0 from parent l join parent r on l.c1 = r.c1 where l.c0 <> r.c0"
         " union select l.c0, r.c0 from sg join parent l on l.c1 = sg.x join parent r on r.c1 = sg.y)"
         " select count(*) from sg",
