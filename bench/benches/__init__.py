@@ -14,6 +14,7 @@ from bench.benches.load import closure, same_generation
 from bench.benches.memory import ten_million
 from bench.benches.on_demand import eighty_constraints, without_stored_views
 from bench.benches.pipeline import pipeline
+from bench.benches.programs import programs
 from bench.benches.realizations import view_updates
 from bench.benches.shortest_paths import shortest_paths
 from bench.benches.spark import spark_recursion
@@ -35,6 +36,7 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b9": eighty_constraints,
     "b10": thousand_subscribers,
     "b11": view_updates,
+    "b12": programs,
     "b13": hundred_thousand_followers,
     "b14": tpch_refreshes,
     "b15": many_rows,

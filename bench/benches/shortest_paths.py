@@ -17,15 +17,22 @@ def shortest_paths(runner: Runner, scale: Scale) -> Report:
     edges = 100_000 if scale.quick else 1_000_000
     kept = _answer(report, runner, edges, "policy=strict", 100)
     anew = _answer(report, runner, edges, "strategy=recompute", 3)
+    peer = _answer(report, runner, edges, "Differential Dataflow", 100, contender="differential")
     for kind in ("delete", "insert"):
         ours, theirs = (median(each.times[kind]) if each else None for each in (kept, anew))
         report.at_least(f"{kind}: at least 100 × faster than recomputation", ratio(theirs, ours), 100)
+        its = median(peer.times[kind]) if peer else None
+        report.at_most(f"{kind}: at most the time of Differential Dataflow", ratio(ours, its), 1)
+    if kept and peer and kept.size != peer.size:
+        report.wrong.append(f"differential: {peer.size:,} nodes reached, exactly {kept.size:,} expected")
     return report
 
 
-def _answer(report: Report, runner: Runner, edges: int, option: str, changes: int) -> Answer | None:
+def _answer(
+    report: Report, runner: Runner, edges: int, option: str, changes: int, contender: str = "shortest_paths"
+) -> Answer | None:
     options = {"nodes": edges // 5, "edges": edges, "changes": changes, "option": option}
-    answer = report.ask(runner, "shortest_paths", Task("shortest_paths", None, options), None)
+    answer = report.ask(runner, contender, Task("shortest_paths", None, options), None)
     if answer is not None:
         figures = [f(answer.times[kind]) for kind in ("delete", "insert") for f in (median, percentile95)]
         row = (f"{edges:,} edges", option, seconds(answer.seconds), f"{answer.size:,}", *map(seconds, figures))

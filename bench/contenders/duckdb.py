@@ -6,10 +6,12 @@ import time
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow
 
 from bench import memory
 from bench.inventory import Inventory
+from bench.programs import WORKLOADS, Workload
 from bench.tasks import Answer, Graph, Task
 
 CLOSURE = """
@@ -42,6 +44,8 @@ where q.item = f.item and d.item = f.item and s.supplier = d.supplier and s.item
 def run(task: Task) -> Answer:
     if task.kind == "inventory":
         return _inventory(task)
+    if task.kind == "program":
+        return _program(WORKLOADS[task.options["program"]], task.options["size"])
     if task.kind not in ("closure", "same_generation"):
         return Answer(missing="no incremental maintenance of recursive queries")
     assert task.graph is not None
@@ -63,6 +67,21 @@ def _load(graph: Graph) -> Any:
     connection.execute("create table edge as select * from given")
     connection.unregister("given")
     return connection
+
+
+def _program(workload: Workload, size: int) -> Answer:
+    """The seconds are processor time of all threads."""
+    if not workload.query:
+        return Answer(missing="mutual or non-linear recursion")
+    connection = duckdb.connect()
+    for name, rows in workload.relations(size).items():
+        columns = [np.ascontiguousarray(column) for column in rows.T]
+        connection.register("given", pyarrow.table(columns, names=[f"c{i}" for i in range(len(columns))]))
+        connection.execute(f"create table {name} as select * from given")  # noqa: S608 - names are constants
+        connection.unregister("given")
+    before, began = memory.reset_peak(), time.process_time()
+    (found,) = _one(connection, workload.query)
+    return Answer(time.process_time() - began, found, memory.peak() - before, memory.peak())
 
 
 def _inventory(task: Task) -> Answer:

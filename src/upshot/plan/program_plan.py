@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.check.active.heard import HeardChanges, heard_changes
@@ -27,7 +27,7 @@ from upshot.rewrite import normal_form
 from upshot.rewrite.shapes import aggregate_of
 from upshot.strategies.maintenance_rules import MaintenanceRule, StateOf
 from upshot.strategies.production_rules import ProductionRule
-from upshot.strategies.strategy import Strategy, ViewShape, ranked, strategy_named
+from upshot.strategies.strategy import Procedure, Strategy, ViewShape, ranked, strategy_named
 
 _HEARD = {INSERTED: "plus", DELETED: "minus"}
 _SIGNS = {"all": ("plus", "minus"), "insert": ("plus",), "delete": ("minus",), "none": ()}
@@ -94,9 +94,10 @@ class ProgramPlan:
         return {view: signs for view, signs in found.items() if signs}
 
 
-def compile_program(checked: CheckedProgram, *, stored: bool = False) -> ProgramPlan:
+def compile_program(checked: CheckedProgram, *, stored: bool = False, before: ProgramPlan | None = None) -> ProgramPlan:
     """The plan of a checked program; a strategy that cannot maintain its view is a program error. Earlier versions
-    stored programs whose views request conflicting strategies: with `stored` these are planned as before.
+    stored programs whose views request conflicting strategies: with `stored` these are planned as before. Components
+    that are as in the plan `before` keep the rules they have there.
 
     >>> from upshot.syntax import parse
     >>> from upshot.check import check
@@ -111,16 +112,13 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
     on_demand = views_on_demand(checked, normal, problems)
     served = served_views(checked, normal)
     problems += () if stored else strategy_conflicts(checked, normal)
-    for views in normal.strata:
-        clauses = tuple(c for c in normal.clauses if c.head.relation in views)
+    earlier = {} if before is None else {each.views: each for each in before.components}
+    for views, clauses in _clauses_by_stratum(normal):
         recursive = any(name in views for clause in clauses for name in read_by(clause))
         if views[0] in on_demand.strategies:
             problems += refuse_on_demand(checked, normal, views)
             strategy = strategy_named(on_demand.strategies[views[0]])
-            for view in views:
-                others = runners_up(checked, view, recursive=recursive)
-                named, reasons = _named(view, on_demand), on_demand.reasons[view]
-                choices[view] = Choice(view, named, reasons, others, policy=_policy(checked, view))
+            choices |= {view: _choice_on_demand(checked, view, on_demand, recursive) for view in views}
             components.append(_on_demand(views, clauses, strategy, recursive))
             continue
         best = best_rows(normal, views)
@@ -133,17 +131,31 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False) -> Program
                 user, keeper = served[view]
                 told = f"only `{user}` uses it, which is kept by {keeper} rules"
                 choices[view] = replace(choices[view], strategy=keeper, reasons=(told,), others=())
-        strategy = max((strategy_named(choices[view].strategy) for view in views), key=lambda each: each.rank)
-        for view in views:
-            if choices[view].strategy != strategy.name:
-                reasons = (*choices[view].reasons, f"`{strategy}`, because its component has a view that asks for it")
-                choices[view] = replace(choices[view], strategy=strategy.name, reasons=reasons)
+        strategy = _common_strategy(views, choices)
         policy = _strictest(choices[view].policy for view in views)
-        components.append(replace(_component(normal, views, clauses, strategy, recursive), policy=policy))
+        old = earlier.get(views)
+        if before is None or old is None or not _has_rules_of(old, before.normal, normal, clauses, strategy):
+            old = _component(normal, views, clauses, strategy, recursive)
+        components.append(replace(old, policy=policy))
     if problems:
         raise ProgramError(problems)
     started = tuple(_started(normal, on_demand))
     return ProgramPlan(checked, normal, tuple(components), choices, on_demand, started, heard=heard_changes(checked))
+
+
+def _choice_on_demand(checked: CheckedProgram, view: str, on_demand: OnDemand, recursive: bool) -> Choice:
+    others = runners_up(checked, view, recursive=recursive)
+    return Choice(view, _named(view, on_demand), on_demand.reasons[view], others, policy=_policy(checked, view))
+
+
+def _common_strategy(views: Sequence[str], choices: dict[str, Choice]) -> Strategy:
+    """The strategy of a component, which becomes the choice for each of its views."""
+    strategy = max((strategy_named(choices[view].strategy) for view in views), key=lambda each: each.rank)
+    for view in views:
+        if choices[view].strategy != strategy.name:
+            reasons = (*choices[view].reasons, f"`{strategy}`, because its component has a view that asks for it")
+            choices[view] = replace(choices[view], strategy=strategy.name, reasons=reasons)
+    return strategy
 
 
 def strategy_conflicts(checked: CheckedProgram, normal: CheckedProgram) -> list[Diagnostic]:
@@ -182,12 +194,42 @@ def _on_demand(
     return ComponentPlan(views, strategy, recursive, clauses, (), {}, reads)
 
 
+def _clauses_by_stratum(normal: CheckedProgram) -> Iterator[tuple[tuple[str, ...], tuple[Clause, ...]]]:
+    """The strata with the clauses of each, in the order of the program."""
+    stratum_of = {view: views for views in normal.strata for view in views}
+    found: dict[tuple[str, ...], list[Clause]] = {views: [] for views in normal.strata}
+    for clause in normal.clauses:
+        found[stratum_of[clause.head.relation]].append(clause)
+    for views, clauses in found.items():
+        yield views, tuple(clauses)
+
+
 def _component(
     normal: CheckedProgram, views: tuple[str, ...], clauses: tuple[Clause, ...], strategy: Strategy, recursive: bool
 ) -> ComponentPlan:
-    made = strategy.generate(normal, views)
+    own = replace(normal, clauses=clauses, strata=(views,)) if _by_clauses_alone(strategy) else normal
+    made = strategy.generate(own, views)
     reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(views)
     return ComponentPlan(views, strategy, recursive, clauses, made.rules, made.states, reads, made.production)
+
+
+def _by_clauses_alone(strategy: Strategy) -> bool:
+    """Test whether the rules of a component depend on its own clauses only; production rules are ranked by the strata
+    of the whole program."""
+    return strategy.procedure is not Procedure.TRIGGERS
+
+
+def _has_rules_of(
+    old: ComponentPlan, before: CheckedProgram, normal: CheckedProgram, clauses: tuple[Clause, ...], strategy: Strategy
+) -> bool:
+    """Test whether a component of an earlier program has the rules that its strategy would generate now."""
+    if old.strategy is not strategy or not _by_clauses_alone(strategy) or old.clauses != clauses:
+        return False
+    names = {*old.views, *old.reads}
+    entered = {rule.clause.head.relation for rule in old.rules} | old.states.keys()
+    # A relation of the program may have taken the name of a state.
+    taken = any(name in normal.schemas and name not in names for name in entered)
+    return not taken and all(before.schemas[name] == normal.schemas[name] for name in names)
 
 
 def kept_as(normal: CheckedProgram, component: ComponentPlan, strategy: Strategy) -> ComponentPlan:

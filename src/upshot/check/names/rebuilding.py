@@ -33,10 +33,27 @@ def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
 def _children(node: Any) -> dict[Any, Any]:
     if isinstance(node, tuple):
         return dict(enumerate(node))
-    if not isinstance(node, Node) or not is_dataclass(node):
+    if not isinstance(node, Node):
         return {}
-    values = {each.name: getattr(node, each.name) for each in fields(node) if each.name != "span"}
-    return {name: value for name, value in values.items() if isinstance(value, Node | tuple)}
+    found = {}
+    for name in _names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, _INNER):
+            found[name] = value
+    return found
+
+
+_INNER = (Node, tuple)
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of node that can hold nodes."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(each.name for each in fields(kind) if each.name != "span") if is_dataclass(kind) else ()
+    return _NAMES[kind]
 
 
 def _with_children(node: Any, children: dict[Any, Any], made: dict[int, Any]) -> Any:

@@ -81,7 +81,7 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
         if error.understood is None:
             raise
         raise with_findings(error, merged(defined.program, error.understood)) from None
-    return _compiled(merged(defined.program, program), new=program.items)
+    return _compiled(merged(defined.program, program), defined.plan, new=program.items)
 
 
 def compile_stored(text: str, name: str) -> Compiled:
@@ -101,7 +101,7 @@ def asleep(text: str) -> str:
 
 def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
     """Merge generated items into the program."""
-    return _compiled(merged(defined.program, Program(items)), new=items)
+    return _compiled(merged(defined.program, Program(items)), defined.plan, new=items)
 
 
 def compile_with_rules(text: str, defined: Compiled) -> Compiled:
@@ -115,7 +115,7 @@ def compile_with_rules(text: str, defined: Compiled) -> Compiled:
                 f"the rule already exists: {print_item(item).strip()}", code="rule-exists", span=item.span,
                 help="a repeated rule has no effect",
             )  # fmt: skip
-    return _compiled(Program((*defined.program.items, *program.items), span=program.span))
+    return _compiled(Program((*defined.program.items, *program.items), span=program.span), defined.plan)
 
 
 def compile_without_rules(text: str, defined: Compiled) -> Compiled:
@@ -131,7 +131,7 @@ def compile_without_rules(text: str, defined: Compiled) -> Compiled:
     bare = {head.relation for item in program.items if isinstance(item, Rule) for head in item.heads} - left
     # Choices for a view go with its last rule: what is left is a base relation.
     items = [item for item in items if not (isinstance(item, ViewDirective) and item.relation in bare)]
-    return _compiled(Program(tuple(items), span=defined.program.span))
+    return _compiled(Program(tuple(items), span=defined.program.span), defined.plan)
 
 
 def _refuse_other_items(program: Program) -> None:
@@ -156,17 +156,19 @@ def _no_such_rule(item: Item, defined: Compiled) -> UsageError:
 
 def compile_without(relation: str, defined: Compiled) -> Compiled:
     """Remove one relation from the program."""
-    return _compiled(without(defined.program, relation))
+    return _compiled(without(defined.program, relation), defined.plan)
 
 
-def _compiled(program: Program, *, stored: bool = False, new: tuple[Item, ...] = ()) -> Compiled:
+def _compiled(
+    program: Program, before: ProgramPlan | None = None, *, stored: bool = False, new: tuple[Item, ...] = ()
+) -> Compiled:
     checked, bindings = check(program), None
     if any(rule.bindings for rule in checked.rules):
         bindings = BindingRows.of(checked.rules, new)
         program = replace(program, items=without_values(program.items))
     hidden = checked.hidden.union(checked.input_part.values(), checked.parts, checked.undecided)
     visible = {name: schema for name, schema in checked.schemas.items() if name not in hidden}
-    plan = compile_program(checked, stored=stored)
+    plan = compile_program(checked, stored=stored, before=before)
     return Compiled(program, checked, plan, visible, ActiveRules.of(checked.rules), bindings)
 
 

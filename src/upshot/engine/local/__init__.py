@@ -13,8 +13,9 @@ another state, accepting or undoing a transaction visits the changed rows only. 
 One kernel. The deletion, rederivation and insertion rules of a component are assembled into small register programs:
 bind a variable, probe an index, compare, compute, emit. One kernel executes them, compiled by Numba with an explicit
 signature and cached on disk, never once per program. It runs the whole fixpoint of a phase inside: the loop over rounds
-is the kernel's, the loop over components and phases is written once, above it (`visits.py`, level by level; the counted
-views of a level, of which none reads another, share one run: `together.py`). (docs/decisions/0003-one-kernel.md)
+is the kernel's, the loop over components and phases is written once, above it (`visits.py`, level by level). The views
+of a level that do not depend on themselves, counted or maintained, share one run (`together.py`).
+(docs/decisions/0003-one-kernel.md)
 
 Two forms of it. The same source also runs as plain Python. Tiny inputs stay there and import no Numba; the plain form
 has a budget of steps, and when it is used up it hands its state, mid-loop, to the compiled one. All state lives in raw

@@ -13,13 +13,13 @@ from upshot.engine.local import components
 from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_PLAIN
+from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_LIVE, T_NDEL, T_NINS, T_NRED, T_PLAIN, TABLE_WORDS
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import stage_plans
-from upshot.plan.cost import Experience, Situation, decide, estimate
+from upshot.plan.cost import FEW, Experience, Situation, decide, estimate
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan, about
@@ -62,12 +62,22 @@ class LocalComponent:
         self.rule_change: RuleChange | None = None
         """In an open definition: from which rules the rows are to follow to the present ones."""
         self._experience = Experience()
-        self._seeds: dict[str, tuple[tuple[str, int, Action], ...]] = {}
-        """For each stage what drives it from outside: a relation, its list of changes, what becomes of the head."""
+        self._seeds: dict[str, tuple[tuple[int, Action], ...]] = {}
+        """For each stage what drives it from outside: the word that counts the changes of a relation, what becomes of
+        the head."""
         folds = plan.strategy.procedure is Procedure.GROUPS
         joins = plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES)
+        self.runs_once = not plan.recursive and plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS)
+        """Its rules need no rounds, so that they can run together with those of other components."""
+        self._may_recompute = plan.strategy.weighs_recomputation
+        self._sizes = [_places(table)[0] for _, table in self.views]
+        self._read = [_places(tables[name]) for name in plan.reads]
         self._positive = [
-            [each.relation for each in clause.body if isinstance(each, Atom) and each.relation in plan.reads]
+            [
+                _places(tables[each.relation])
+                for each in clause.body
+                if isinstance(each, Atom) and each.relation in plan.reads
+            ]
             for clause in (plan.clauses if joins else ())
         ]
         """For each clause the relations outside the component that must have rows for it to derive any."""
@@ -126,11 +136,18 @@ class LocalComponent:
             case other:
                 assert_never(other)
 
-    def is_countable(self) -> bool:
-        """Test whether the change is followed by counting, as other components of the level may be in the same run."""
-        if self.plan.strategy.procedure is not Procedure.COUNTS or self.fresh or self.rule_change is not None:
+    def is_shareable(self) -> bool:
+        """Test whether the change is followed by rules that may run together with those of other components."""
+        if self.fresh or self.rule_change is not None or not self.runs_once or self._starts_from_nothing():
             return False
-        return not self._starts_from_nothing()
+        return not self._may_recompute or self.plan.policy != "auto" or self._is_small_change()
+
+    def _is_small_change(self) -> bool:
+        """Test whether so little changed that the change is followed whatever that takes."""
+        words, changed = self._storage.words, 0
+        for _, inserted, deleted in self._read:
+            changed += words[inserted] + words[deleted]
+        return changed < FEW
 
     def is_idle(self) -> bool:
         """Test whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below
@@ -145,21 +162,19 @@ class LocalComponent:
 
     def _is_barred(self) -> bool:
         """Test whether every clause reads a relation that was empty and stays so."""
-        for names in self._positive:
-            for name in names:
-                if self._is_empty(name):
+        words = self._storage.words
+        for places in self._positive:
+            for size, inserted, deleted in places:
+                if not (words[size] or words[inserted] or words[deleted]):
                     break
             else:
                 return False
         return bool(self._positive)
 
-    def _is_empty(self, name: str) -> bool:
-        table = self._tables[name]
-        return not (table.size or table.word(T_INS + 1) or table.word(T_DEL + 1))
-
     def _has_rows(self) -> bool:
-        for _, table in self.views:  # noqa: SIM110 - a commit comes here for every view that it reaches
-            if table.size:
+        words = self._storage.words
+        for size in self._sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
+            if words[size]:
                 return True
         return False
 
@@ -218,14 +233,10 @@ class LocalComponent:
         differentials would."""
         if self._has_rows():
             return False
-        tables = [self._tables[name] for name in self.plan.reads]
-        inserted = 2 * sum([table.word(T_INS + 1) for table in tables])
-        for table in tables:
-            # A table that is large, as most are, says enough by itself.
-            if inserted <= 0:
-                return False
-            inserted -= table.size
-        return inserted > 0
+        words, new = self._storage.words, 0
+        for size, inserted, _ in self._read:
+            new += 2 * words[inserted] - words[size]
+        return new > 0
 
     def _load(self, work: ViewWork) -> None:
         self._was_fresh, self.fresh = self.fresh, False
@@ -314,6 +325,20 @@ class LocalComponent:
             self._run(stage, None, work)
         self.settle(work)
 
+    def end_shared(self, work: ViewWork) -> None:
+        """After its rules have run together with those of others: the views' net changes."""
+        if not self._may_recompute:
+            self.settle(work)
+            return
+        situation = self._situation()
+        work.decision = str(decide(self.plan.policy, situation, self._experience))
+        self._experience.followed(situation, work.probed + work.derived)
+        for _, table in self.views:
+            work.deleted += table.word(T_NDEL)
+            work.rederived += table.word(T_NRED)
+            work.inserted += table.word(T_NINS)
+            table.finalize()
+
     def settle(self, work: ViewWork) -> None:
         """After their rules have run: the views' net changes."""
         for _, table in self.views:
@@ -356,13 +381,17 @@ class LocalComponent:
         if stage not in self._seeds:
             self._seeds[stage] = tuple(
                 {
-                    (plan.driver.match.relation, T_DEL if plan.driver.change is Change.DELETED else T_INS, plan.action)
+                    (
+                        _places(self._tables[plan.driver.match.relation])[1 + (plan.driver.change is Change.DELETED)],
+                        plan.action,
+                    )
                     for plan in self.plans(stage)
                     if plan.seed and plan.driver is not None
                 }
             )
-        for relation, field, deed in self._seeds[stage]:
-            if (not actions or deed in actions) and self._tables[relation].word(field + 1):
+        words = self._storage.words
+        for place, deed in self._seeds[stage]:  # noqa: SIM110 - a commit comes here for every view that it reaches
+            if words[place] and (not actions or deed in actions):
                 return True
         return False
 
@@ -387,7 +416,7 @@ class LocalComponent:
             plans += made
         if work is not None and not self.was_loaded:
             lines.append(_compared(plans, drivers, work))
-        if self.plan.strategy.weighs_recomputation:
+        if self._may_recompute:
             now = self._situation()
             lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
         return "\n".join(lines)
@@ -396,6 +425,13 @@ class LocalComponent:
         self._phases.release()
         if self._production is not None:
             self._production.release()
+
+
+def _places(table: Table) -> tuple[int, int, int]:
+    """The words that hold how many rows the table has, and how many are inserted and deleted: commits read them for
+    every view that they reach."""
+    first = table.number * TABLE_WORDS
+    return first + T_LIVE, first + T_NINS, first + T_NDEL
 
 
 def _compared(plans: Iterable[RulePlan], drivers: Mapping[str, tuple[int, int]], work: ViewWork) -> str:

@@ -15,7 +15,6 @@ from upshot.engine.local.components.together import MOST, Together
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.program_plan import ProgramPlan
-from upshot.strategies.strategy import Procedure
 
 if TYPE_CHECKING:
     from upshot.engine.local.queries.on_demand import LocalOnDemandViews
@@ -40,7 +39,7 @@ class LocalProgram:
     """Views on demand that the open definition made, or defined otherwise."""
     questions: Questions | None = None
     together: dict[int, dict[str, Together]] = field(default_factory=dict)
-    """By level, and by the names of each counting component there, its group; once several were reached by a change."""
+    """By level, and by the names of each component that runs once its group; made when a change reaches several."""
 
     def lay_out(self) -> None:
         """Find out which component reads what, and on which level that puts it."""
@@ -60,7 +59,7 @@ class LocalProgram:
             members = [
                 component
                 for component, its_level in zip(self.components, self.levels, strict=True)
-                if its_level == level and component.plan.strategy.procedure is Procedure.COUNTS
+                if its_level == level and component.runs_once
             ]
             members.sort(key=lambda component: sorted(component.plan.reads))
             groups = self.together[level] = {}

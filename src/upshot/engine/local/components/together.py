@@ -1,7 +1,8 @@
-"""Views that are counted and do not read one another: one run of the kernel brings all of them up to date.
+"""Views that do not depend on themselves or on one another: one run of the kernel brings all of them up to date.
 
 A commit that reaches eighty constraints does little for each of them; started one by one, the starting takes most of
-the time.
+the time. The plans of all stages stand one behind the other, so that a deletion ends before rederivation starts;
+without recursion each plan runs once.
 """
 
 from __future__ import annotations
@@ -17,14 +18,23 @@ from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.phases import Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import P_CODE, P_PROBED, P_SEED, PLAN_WORDS, T_NRED, TABLE_WORDS
+from upshot.engine.local.kernel.layout import (
+    P_CODE,
+    P_PROBED,
+    P_SEED,
+    PLAN_WORDS,
+    T_NDEL,
+    T_NINS,
+    T_NRED,
+    TABLE_WORDS,
+)
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import RulePlan
 
 FEWEST = 4
-"""So many components are worth a run together."""
+"""So many components are worth a run together, and fewer if they are half of their group."""
 
 MOST = 32
 """The members of a group: they are planned together, again when a relation that one of them reads has outgrown its
@@ -44,7 +54,7 @@ class _Laid:
 
 
 class Together:
-    """A group of counting components of one level."""
+    """A group of components of one level, each kept by rules and not recursive."""
 
     def __init__(
         self, members: Sequence[LocalComponent], storage: Storage, tables: Mapping[str, Table],
@@ -56,12 +66,19 @@ class Together:
         self._views = [view for member in members for view in member.views]
         self._numbered = {table.number: table for _, table in self._views}
         self._storage = storage
-        self._lengths = np.array([table.number * TABLE_WORDS + T_NRED for _, table in self._views], np.int64)
-        """The addresses of the numbers of touched rows, one a view."""
+        self._lengths = np.array(
+            [[table.number * TABLE_WORDS + field for field in (T_NDEL, T_NRED, T_NINS)] for _, table in self._views],
+            np.int64,
+        )
+        """The addresses of the numbers of listed rows, a row for each view."""
         self._owners = np.repeat(np.arange(len(members)), [len(member.views) for member in members])
         self._reads = tuple(dict.fromkeys(name for member in members for name in member.read_or_written))
         self._sizes: list[int] = []
         self._laid: _Laid | None = None
+
+    def is_worth_it(self, due: int) -> bool:
+        """Test whether that many members are enough for a run together."""
+        return due >= FEWEST or 1 < due >= len(self._members) / 2
 
     def propagate(self, due: Sequence[LocalComponent]) -> tuple[list[ViewWork], ViewWork, list[LocalComponent]]:
         """Bring these members from the old state to the new one; what each took, what all took, and those of which
@@ -74,31 +91,35 @@ class Together:
         self._runner.run(laid.phase, self._views, None, self._numbered, total)
         end = [[total.probed, total.matched, total.derived, total.derived - total.filtered]]
         marks = np.concatenate([laid.words[:, P_PROBED:], np.array(end, np.int64)])
-        counted = np.diff(marks[laid.starts], axis=0)[numbers].tolist()
+        counted = np.diff(marks[laid.starts], axis=0)[numbers]
+        is_touched = self._touched()[numbers]
         each = total.seconds / (total.probed + total.derived + len(due))
-        is_touched, works, touched = self._touched(), [], []
-        for number, component, (probed, matched, derived, changed) in zip(numbers, due, counted, strict=True):
-            work = ViewWork(probed, matched, derived, derived - changed, rounds=total.rounds)
-            work.seconds = each * (probed + derived + 1)
-            works.append(work)
+        works = [ViewWork(rounds=total.rounds, seconds=each) for _ in due]
+        touched, active = [], np.flatnonzero(counted.any(axis=1) | is_touched)
+        for place, counters in zip(active.tolist(), counted[active].tolist(), strict=True):
+            component, work = due[place], works[place]
+            work.probed, work.matched, work.derived, changed = counters
+            work.filtered = work.derived - changed
+            work.seconds = each * (work.probed + work.derived + 1)
             component.was_loaded = False
-            if is_touched[number]:
-                component.settle(work)
+            if is_touched[place]:
+                component.end_shared(work)
+                total.rederived += work.rederived
                 total.inserted += work.inserted
                 total.deleted += work.deleted
                 touched.append(component)
         total.rounds *= len(due)
         return works, total, touched
 
-    def _touched(self) -> list[bool]:
+    def _touched(self) -> NDArray[np.bool_]:
         """For each member whether a row of it was touched."""
         words = np.frombuffer(self._storage.words, np.int64)
         found = np.zeros(len(self._members), np.bool_)
-        np.logical_or.at(found, self._owners, words[self._lengths] != 0)
-        return found.tolist()
+        np.logical_or.at(found, self._owners, words[self._lengths].any(axis=1))
+        return found
 
     def _lay_out(self) -> _Laid:
-        phase = self._phases.phase("count", self._plans, self._tables, self._schemas, self._reads)
+        phase = self._phases.phase("all stages", self._plans, self._tables, self._schemas, self._reads)
         if self._laid is None or self._laid.phase is not phase:
             words = phase.table.view(np.int64, phase.count * PLAN_WORDS).reshape(phase.count, PLAN_WORDS)
             codes = [start for start, _ in phase.origin] + [np.iinfo(np.int64).max]
@@ -109,7 +130,7 @@ class Together:
         return self._laid
 
     def _plans(self) -> list[RulePlan]:
-        plans = [member.plans("count") for member in self._members]
+        plans = [[p for stage in each.plan.strategy.stages for p in each.plans(stage)] for each in self._members]
         self._sizes = [len(each) for each in plans]
         return [plan for each in plans for plan in each]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from upshot.core.errors import Error
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.installed import LocalProgram
-from upshot.engine.local.components.together import FEWEST, Together
+from upshot.engine.local.components.together import Together
 from upshot.engine.local.storage.out_of_memory import Bounded
 from upshot.engine.time_limit import live_seconds, time_limit
 from upshot.engine.work import ViewWork, Work
@@ -36,38 +36,41 @@ class Visits:
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
         """Bring those components of the lowest level to the new state that are waiting, and take them off the heap; the
         answer is those of which rows may have changed."""
-        level, begun, counted = waiting[0][0], len(self.visited), []
+        level, begun, shared = waiting[0][0], len(self.visited), list[LocalComponent]()
         while waiting and waiting[0][0] == level:
             component = self.installed.components[heapq.heappop(waiting)[1]]
             if component.is_on_demand or (skip_idle and component.is_idle()):
                 continue
-            if component.is_countable() and not self._is_beside(component):
-                counted.append(component)
+            if component.is_shareable() and not (self.beside and self._is_beside(component)):
+                shared.append(component)
             else:
                 self.one(component)
-        if len(counted) < FEWEST:
-            for component in counted:
+        touched = self._in_groups(level, shared)
+        return [*self.visited[begun:], *touched]
+
+    def _in_groups(self, level: int, components: list[LocalComponent]) -> list[LocalComponent]:
+        """Bring components that may run together to the new state; the answer is those of which rows were touched, but
+        for those that ran by themselves."""
+        touched: list[LocalComponent] = []
+        if len(components) < 2:
+            for component in components:
                 self.one(component)
-            return self.visited[begun:]
-        reached, group_of, groups = (
-            self.visited[begun:],
-            self.together_at(level),
-            dict[Together, list[LocalComponent]](),
-        )
-        for component in counted:
+            return touched
+        group_of, groups = self.together_at(level), dict[Together, list[LocalComponent]]()
+        for component in components:
             groups.setdefault(group_of[component.names], []).append(component)
         for group, due in groups.items():
-            if len(due) >= FEWEST:
-                reached += self._together(group, due)
+            if group.is_worth_it(len(due)):
+                touched += self._together(group, due)
             else:
                 for component in due:
                     self.one(component)
-                reached += due
-        return reached
+        return touched
 
     def one(self, component: LocalComponent) -> None:
         """Bring one component to the new state."""
-        self._begin([component])
+        self.staged.update(component.plan.views)
+        self.visited.append(component)
         with self.bounded(component.names):
             done = self._live(component) if self._is_beside(component) else self._propagated(component)
         self._end(component, done)
@@ -80,7 +83,7 @@ class Visits:
             raise
 
     def _is_beside(self, component: LocalComponent) -> bool:
-        return bool(self.beside) and component.plan.views[0] in self.beside
+        return component.plan.views[0] in self.beside
 
     def _live(self, component: LocalComponent) -> ViewWork:
         """Bring a live query to the new state. An error names its views; if the time of all live queries is over, those
@@ -101,19 +104,21 @@ class Visits:
             self._taken[views] = time.monotonic() - began
 
     def _together(self, group: Together, components: list[LocalComponent]) -> list[LocalComponent]:
-        self._begin(components)
-        with self.bounded(f"{components[0].names} and others"):
-            try:
+        """Bring components of a group to the new state. None of them is fresh, so that there is nothing to accept or to
+        roll back but their tables."""
+        try:
+            with self.bounded(f"{components[0].names} and others"):
                 works, total, touched = group.propagate(components)
-            except Error as error:
-                error.views = frozenset(view for component in components for view in component.plan.views)
-                raise
-        self.staged.difference_update(view for component in components for view in component.plan.views)
-        self.staged.update(view for component in touched for view in component.plan.views)
+            self.staged.update(view for component in touched for view in component.plan.views)
+        except BaseException as error:
+            views = frozenset(view for component in components for view in component.plan.views)
+            self.staged.update(views)
+            if isinstance(error, Error):
+                error.views = views
+            raise
         self.work.components += len(components)
         self.work.add(total)
-        for component, done in zip(components, works, strict=True):
-            self.work.views[component.names] = done
+        self.work.views.update(zip([component.names for component in components], works, strict=True))
         return touched
 
     @contextmanager
@@ -126,11 +131,6 @@ class Visits:
         except Error as error:
             error.views = frozenset(views)
             raise
-
-    def _begin(self, components: list[LocalComponent]) -> None:
-        for component in components:
-            self.staged.update(component.plan.views)
-        self.visited += components
 
     def _end(self, component: LocalComponent, done: ViewWork) -> None:
         for view, table in component.views:
