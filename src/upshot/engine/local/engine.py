@@ -375,6 +375,8 @@ class LocalEngine:
 
     def rollback(self) -> None:
         """The state before the change, definition included. If even that fails, the engine refuses to go on."""
+        if any(self._now.tables[name].is_loaded_into_cells for name in self._staged):
+            self._factory.fetch_all()
         with self._undoing():
             for name in self._staged:
                 # A table that only this definition has is dropped whole.

@@ -76,6 +76,16 @@ class Index:
             self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
+    def shed(self) -> None:
+        """Forget every row and give the memory back: cells of a dense table are found without an index."""
+        self.following.release()
+        self.previous.release()
+        self._set_chains()
+        self.slots.release()
+        self.slots.reserve(8 * _FIRST)
+        for field, value in ((L.X_SLOTS, self.slots.address), (L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0)):
+            self._storage.set_index_word(self.number, field, value)
+
     def clear(self) -> None:
         """Forget every row."""
         self.slots.clear()
