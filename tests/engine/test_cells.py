@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
 from tests.engine.test_walks import CLOSURE, PROGRAMS, SQUARING, Pair, declared, expected
+from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.storage import cells
 from upshot.engine.local.storage.storage import Table
 
@@ -97,6 +99,37 @@ def test_a_transaction_that_made_the_cells_wider_is_rolled_back() -> None:
         assert set(db.rows("p")) == before
         insert(db, {(5, 77)})
         assert set(db.rows("p")) == before | {(i, 77) for i in range(20)}
+
+
+@pytest.mark.parametrize("most", [1 << 60, 0], ids=["wider", "rows"])
+def test_memory_that_ends_while_the_form_changes_leaves_the_state_before(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow, new = Buffer._grow, {(i, 1000 + i) for i in range(20)}
+    left = [0]
+
+    def failing(self: Buffer, size: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError("no memory")
+        grow(self, size)
+
+    monkeypatch.setattr(Buffer, "_grow", failing)
+    for number in range(1, 50, 4):
+        with cells_without_room(), pytest.MonkeyPatch.context() as patch:
+            db = database(CLOSURE)
+            insert(db, ring(0, 20))
+            patch.setattr(cells, "_SPARSE", most)
+            before, left[0] = set(db.rows("p")), number
+            with suppress(upshot.Error):
+                insert(db, new)
+                before = expected("closure", set(), ring(0, 20) | new)
+            left[0] = 0
+            assert set(db.rows("p")) == before, number
+            insert(db, new)
+            with db.transaction() as tx:
+                tx.delete("e", [(3, 4)])
+            assert set(db.rows("p")) == expected("closure", set(), (ring(0, 20) | new) - {(3, 4)}), number
 
 
 @both_forms

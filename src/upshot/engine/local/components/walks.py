@@ -203,10 +203,12 @@ class _DenseWalks(_Walks):
         cells = Cells(self._table.storage.account, pivot, codes if pivot == 0 else codes[::-1])
         try:
             done = self._marked(cells.address, cells.stride)
+            with uninterrupted():
+                self._table.take_cells(cells, done)
         except BaseException:
-            cells.release()
+            if self._table.cells is not cells:
+                cells.release()
             raise
-        self._table.take_cells(cells, done)
         self._table.spread_if_sparse()
         self._count(work, done)
 

@@ -55,9 +55,11 @@ class Index:
         return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
 
     def reserve_rows(self, capacity: int) -> None:
-        self.following.reserve(4 * capacity)
-        self.previous.reserve(4 * capacity)
-        self._set_chains()
+        try:
+            self.following.reserve(4 * capacity)
+            self.previous.reserve(4 * capacity)
+        finally:
+            self._set_chains()  # the first may have moved when the second fails to grow
 
     def trim_rows(self, capacity: int) -> None:
         """Give back the room for rows beyond the capacity."""
@@ -76,13 +78,13 @@ class Index:
             self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
-    def shed(self) -> None:
-        """Forget every row and give the memory back: cells of a dense table are found without an index."""
+    def shed(self, slots: Buffer) -> None:
+        """Forget every row and give the memory back, but for slots of an empty index: a dense table has no chains."""
         self.following.release()
         self.previous.release()
         self._set_chains()
         self.slots.release()
-        self.slots.reserve(8 * _FIRST)
+        self.slots = slots
         for field, value in ((L.X_SLOTS, self.slots.address), (L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0)):
             self._storage.set_index_word(self.number, field, value)
 

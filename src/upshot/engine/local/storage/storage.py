@@ -339,15 +339,17 @@ class Table:
         self._set_room()
 
     def _install(self, cells: Cells) -> None:
+        # The memory first: after it nothing can fail.
+        slots, *of_indexes = [Buffer(8 * _FIRST, self.storage.account) for _ in range(1 + len(self.indexes))]
         with uninterrupted():
             for buffer in (self._rows, self._flags, self._free):
                 buffer.release()
             if self.cells is not None and self.cells is not cells:
                 self.cells.release()
             self._slots.release()
-            self._slots.reserve(8 * _FIRST)
-            for index in self.indexes.values():
-                index.shed()
+            self._slots = slots
+            for index, its_slots in zip(self.indexes.values(), of_indexes, strict=True):
+                index.shed(its_slots)
             self.cells, self.capacity = cells, 0
             for field, value in (
                 (L.T_ROWS, 0), (L.T_FREE, 0), (L.T_NFREE, 0), (L.T_SLOTS, self._slots.address), (L.T_NSLOTS, _FIRST),
@@ -362,9 +364,14 @@ class Table:
             self.spread()
             return
         lists = [(field, cells.moved(self.places(field), wider)) for field in self._lists if self._is_written(field)]
-        self._install(wider)
-        for field, places in lists:
-            self.set_places(field, places)
+        with uninterrupted():
+            try:
+                self._install(wider)
+            except BaseException:
+                wider.release()
+                raise
+            for field, places in lists:
+                self.set_places(field, places)
 
     def _is_written(self, field: int) -> bool:
         return bool(self.word(field) and self.word(field + 1))
