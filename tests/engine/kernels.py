@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+import upshot
 from upshot.engine.local.kernel.machine import Machine
+from upshot.engine.local.storage import cells
 
 FORMS = ("plain", "compiled")
 NEVER = 1 << 60
@@ -36,3 +38,21 @@ def patience(steps: int) -> Iterator[Machine]:
             if name.startswith("upshot.engine.local") and hasattr(module, "MACHINE"):
                 patch.setattr(module, "MACHINE", machine)
         yield machine
+
+
+@contextmanager
+def cells_without_room() -> Iterator[None]:
+    """Dense tables have no number for a further code after a load and for one after they got wider, and stay dense
+    however few cells are in use."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_roomy", lambda codes, slack: max(1, codes + (slack == cells._WIDER)))
+        patch.setattr(cells, "_SPARSE", NEVER)
+        yield
+
+
+def dense(db: upshot.Database) -> upshot.Database:
+    """The database, with every closure loaded by walks and into cells, however small it is."""
+    runner = db._state.engine._runner  # type: ignore[attr-defined]
+    runner.worth_walking = runner.worth_preparing = 0
+    runner.most_cells = NEVER
+    return db

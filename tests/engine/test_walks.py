@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.engine.kernels import both_forms, kernel
+from tests.engine.kernels import both_forms, dense, kernel
 from upshot.check import check
 from upshot.core.errors import LimitError
 from upshot.engine.local.components import walks
@@ -66,8 +66,7 @@ def expected(name: str, b: set[Pair], e: set[Pair]) -> set[Pair]:
 def database(rules: str, type: str = "number", options: str = "") -> upshot.Database:
     db = upshot.connect()
     db.define(declared(rules, type) + options)
-    runner = db._state.engine._runner  # type: ignore[attr-defined]
-    runner.worth_walking = runner.worth_preparing = 0
+    dense(db)._state.engine._runner.most_cells = 0  # type: ignore[attr-defined]
     return db
 
 

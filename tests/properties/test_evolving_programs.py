@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import upshot
+from tests.engine.kernels import cells_without_room, dense
+from tests.properties.engines import using
 from tests.properties.evolution import Evolution, Reopening, random_evolution, simplifications, sound
 from tests.properties.exactness import check_evolution
 from tests.properties.random_programs import Features
@@ -70,3 +74,15 @@ def test_histories_of_programs_and_transactions_equal_the_oracles(focus: str) ->
         if violation(case) is not None:
             small = shrunk(case)
             pytest.fail(f"seed {case.seed}\n{violation(small)}\n\n{small}", pytrace=False)
+
+
+def test_histories_of_closures_in_cells_equal_the_oracles() -> None:
+    features = replace(
+        FOCUSES["recursion"], mutual=0, aggregates=0, arithmetic=0, columns=(2,), constants=0, symbols=0.2
+    )
+    with using(lambda: dense(upshot.connect())), cells_without_room():
+        for number in range(case_count(SHARE["recursion"], least=8)):
+            case = random_evolution(seed_of("evolution in cells", number), features)
+            if violation(case) is not None:
+                small = shrunk(case)
+                pytest.fail(f"seed {case.seed}\n{violation(small)}\n\n{small}", pytrace=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import upshot
+from tests.engine.kernels import cells_without_room, dense
 from tests.properties.cases import Case
 from tests.properties.engines import using
 from tests.properties.exactness import check_late_views, check_splits, check_transactions
@@ -110,8 +111,11 @@ def test_unstored_views_of_production_rules_equal_the_oracles(focus: str) -> Non
     run(check_transactions, f"started {focus}", FOCUSES[focus], "production materialized=false")
 
 
+@pytest.mark.parametrize("form", ["hash", "dense"])
 @pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute"])
-def test_changes_of_closures_loaded_by_walks_equal_the_oracles(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_of_closures_loaded_by_walks_equal_the_oracles(
+    strategy: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     walked: list[str] = []
     load = walks.load_by_walks
 
@@ -120,15 +124,20 @@ def test_changes_of_closures_loaded_by_walks_equal_the_oracles(strategy: str, mo
         load(walk, *rest)
 
     monkeypatch.setattr(walks, "load_by_walks", counted)
-    with using(walking):
-        run(check_transactions, "closures", CLOSURES, strategy, least=30)
+    if form == "dense":
+        with using(lambda: dense(upshot.connect())), cells_without_room():
+            run(check_transactions, "closures", CLOSURES, strategy, least=30)
+    else:
+        with using(walking):
+            run(check_transactions, "closures", CLOSURES, strategy, least=30)
     assert len(walked) >= 5
 
 
 def walking() -> upshot.Database:
     """A database in which every closure is loaded by walks, however small it is."""
     db = upshot.connect()
-    db._state.engine._runner.worth_walking = 0  # type: ignore[attr-defined]
+    runner = db._state.engine._runner  # type: ignore[attr-defined]
+    runner.worth_walking = runner.most_cells = 0
     return db
 
 

@@ -200,7 +200,10 @@ class LocalEngine:
                 help="load the data into a new database",
             )
         if not self._staged and self._before is None:
-            self._factory.fetch_all()
+            try:
+                self._factory.fetch_all()
+            except MemoryError as error:
+                raise out_of_memory("the rows of the last transaction") from error
 
     def _stage(self, name: str, rows: Any) -> tuple[Table, Codes]:
         """Encode first, so that a misfit leaves everything as it was."""
@@ -375,6 +378,8 @@ class LocalEngine:
     def rollback(self) -> None:
         """The state before the change, definition included. If even that fails, the engine refuses to go on."""
         with self._undoing():
+            if any(self._now.tables[name].is_loaded_into_cells for name in self._staged):
+                self._factory.fetch_all(must_go_on=True)
             for name in self._staged:
                 # A table that only this definition has is dropped whole.
                 if self._before is None or self._before.tables.get(name) is self._now.tables[name]:
@@ -382,7 +387,7 @@ class LocalEngine:
             for component in self._visited:
                 component.rollback()
             if self._before is not None:
-                self._factory.fetch_all()
+                self._factory.fetch_all(must_go_on=True)
                 failed, self._now = self._now, self._before
                 drop(failed, self._storage, keep=self._now)
             undone = [table for name in self._staged if (table := self._now.tables.get(name)) is not None]

@@ -298,6 +298,8 @@ class LocalComponent:
     def _maintain(self, work: ViewWork) -> None:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may rest on one still to be
         deleted. [Staudt & Jarke 1996, section 3.1]"""
+        for _, table in self.views:
+            table.spread_if_sparse()
         in_waves = self.plan.strategy.procedure is Procedure.WAVES
         if in_waves:
             if self._has_seeds("delete"):

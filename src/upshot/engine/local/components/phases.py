@@ -37,9 +37,9 @@ class LocalStatistics:
 
     def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
         table = self._tables[relation]
-        index = table.indexes.get(columns)
-        if index is not None:
-            return index.keys
+        exact = table.keys(columns)
+        if exact is not None:
+            return exact
         if table.size < _FEWEST_SAMPLED:
             return None
         known = table.key_counts.get(columns)

@@ -62,6 +62,8 @@ class Runner:
         """The fewest driving rows for which a plan is shared between workers."""
         self.worth_walking = 1 << 10
         """The fewest rows in the relations below a closure for which it is computed by walks (docs/decisions/0007)."""
+        self.most_cells = 8
+        """The most cells a row with which a closure is loaded in the dense form (docs/decisions/0008)."""
         self.worth_preparing = 1 << 10
         """The fewest rows for which a load builds the indexes that changes will probe."""
 
@@ -105,9 +107,26 @@ class Runner:
                 self._set(op.S_BLOCK, self._block.address)
                 self._set(op.S_DRIFT, _drifted(component))
                 continue
-            self._attend(result, phase, component, numbered)
+            if self._attend(result, phase, component, numbered):
+                self._restart(phase, component, numbers, grows, work)
         self._add_to(work)
         work.seconds += time.perf_counter() - started
+
+    def _restart(
+        self, phase: Phase, component: Sequence[tuple[str, Table]], numbers: NDArray[np.int64], grows: Change | None,
+        work: ViewWork,
+    ) -> None:  # fmt: skip
+        """Begin the phase again: rows have other numbers than those that the kernel stopped with. What was inserted
+        stays, and drives the rounds like any row that the phase inserts."""
+        changed, drift = self.changed, self._get(op.S_DRIFT)
+        self._add_to(work)
+        work.filtered += changed  # counted again at the end
+        for _, table in component:
+            table.set(op.T_LO, 0)
+            table.set(op.T_HI, 0)
+        self._begin(phase, numbers, grows, resumed=False)
+        self._set(op.S_DRIFT, drift)
+        self._set(op.S_CHANGED, changed)
 
     def _begin(self, phase: Phase, numbers: NDArray[np.int64], grows: Change | None, resumed: bool) -> None:
         if self._state.size < 8 * (op.S_COMPONENT + len(numbers)):
@@ -145,13 +164,14 @@ class Runner:
 
     def _attend(
         self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
-    ) -> None:
-        """Do what the kernel asked for, so that it can go on; or the error that ends the run."""
+    ) -> bool:
+        """Do what the kernel asked for, so that it can go on; or the error that ends the run. Return True if rows have
+        other numbers since."""
         if is_limited():
             check_time(max((table.size for _, table in component), default=0))
         detail = self._get(op.S_DETAIL)
         if result == op.GROW:
-            self._grow(detail, phase, component, numbered)
+            return self._grow(detail, phase, component, numbered)
         elif result == op.SPENT:
             if not MACHINE.is_compiled:
                 MACHINE.run_out()
@@ -178,6 +198,7 @@ class Runner:
             raise _too_long(phase, self._get(op.S_PC), detail)
         else:
             raise _arithmetic_error(result, phase.plan_at(detail))
+        return False
 
     def _share(self, phase: Phase, numbered: dict[int, Table]) -> None:
         """Run the plan that the kernel is at by several workers, each on its part of the driving rows."""
@@ -196,13 +217,13 @@ class Runner:
 
     def _grow(
         self, number: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
-    ) -> None:
+    ) -> bool:
         for extern in phase.externs:
             if extern.input.number == number:
                 extern.input.grow_scratch()
-                return
+                return False
         try:
-            numbered[number].grow()
+            return numbered[number].grow()
         except MemoryError as error:
             names = ", ".join(f"`{name}` ({table.size} rows)" for name, table in component)
             raise EngineError(

@@ -17,6 +17,7 @@ from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import pool
+from upshot.engine.local.storage.cells import Cells, size_of
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import ViewWork
@@ -29,6 +30,12 @@ _SLICE = 1 << 26
 
 _QUOTA = 1 << 20
 """The most rows that a worker writes between two."""
+
+_UNLIMITED = 1 << 40
+
+_SAMPLE = 64
+_SAMPLED_CELLS = 1 << 26
+"""The most walks, and the most cells for them, from which the density of all is estimated."""
 
 _WORTH_SHARING = 1 << 14
 """The fewest edges for which walks are shared between workers. Below it the rows have the same order in every run."""
@@ -44,9 +51,11 @@ def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work:
         for each in walk.edges
     ]
     sources, targets = np.concatenate(edges).T
-    nodes, (sources, targets, starts) = _numbered([sources, targets, seeds[:, moving]])
+    nodes, (targets, starts) = _numbered([targets, seeds[:, moving]])
+    sources, is_reached = _places(nodes, sources)
     order = np.argsort(seeds[:, walk.pivot], kind="stable")
     pivots, first_seeds = np.unique(seeds[order, walk.pivot], return_index=True)
+    sources, targets = sources[is_reached], targets[is_reached]
     by_source = np.argsort(sources, kind="stable")
     arrays: dict[int, NDArray[Any]] = {
         K.W_STARTS: np.append(first_seeds, len(seeds)).astype(np.int64),
@@ -56,7 +65,26 @@ def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work:
         K.W_TARGETS: targets[by_source].astype(np.int32),
         K.W_CODES: nodes,
     }
-    _Walks(walk, table, runner, arrays).run(work)
+    walks = _DenseWalks if _is_dense(walk, table, runner, arrays) else _Walks
+    walks(walk, table, runner, arrays).run(work)
+
+
+def _is_dense(walk: Walk, table: Table, runner: Runner, arrays: Mapping[int, NDArray[Any]]) -> bool:
+    """Test whether rows take few cells each, as some of the walks tell that are made for it."""
+    pivots, nodes = len(arrays[K.W_PIVOTS]), len(arrays[K.W_CODES])
+    cells = size_of(pivots, nodes)
+    if cells is None:
+        return False
+    count = max(1, min(_SAMPLE, pivots, _SAMPLED_CELLS // nodes))
+    sample = np.sort(np.random.default_rng(0).choice(pivots, count, replace=False))
+    starts, ends = arrays[K.W_STARTS][sample], arrays[K.W_STARTS][sample + 1]
+    parts = {
+        **arrays,
+        K.W_STARTS: np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64),
+        K.W_SEEDS: np.concatenate([arrays[K.W_SEEDS][a:b] for a, b in zip(starts, ends, strict=True)]),
+        K.W_PIVOTS: arrays[K.W_PIVOTS][sample],
+    }
+    return cells * count <= runner.most_cells * pivots * _DenseWalks(walk, table, runner, parts).sample()
 
 
 def _numbered(columns: list[Codes]) -> tuple[Codes, list[NDArray[np.int64]]]:
@@ -74,6 +102,12 @@ def _numbered(columns: list[Codes]) -> tuple[Codes, list[NDArray[np.int64]]]:
     return nodes, np.split(inverse, ends[:-1])
 
 
+def _places(nodes: Codes, values: Codes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The place of each value among the nodes, which are in order, and which values are among them."""
+    places = np.minimum(np.searchsorted(nodes, values), len(nodes) - 1)
+    return places, nodes[places] == values
+
+
 class _Walks:
     """Workers that walk, each with marks, a queue and a part of the table's rows of its own."""
 
@@ -87,29 +121,40 @@ class _Walks:
         self._shared[K.W_COLUMN] = walk.pivot
         is_shared = MACHINE.is_compiled and len(arrays[K.W_SEEDS]) >= _WORTH_SHARING
         self._workers = np.zeros((runner.workers if is_shared else 1, K.WORKER_WORDS), np.int64)
-        self._memory = [(Buffer(self._nodes + 8), Buffer(4 * self._nodes + 8)) for _ in self._workers]
+        marks = 0 if isinstance(self, _DenseWalks) else self._nodes + 8
+        self._memory = [(Buffer(marks), Buffer(4 * self._nodes + 8)) for _ in self._workers]
         for words, (seen, queue) in zip(self._workers, self._memory, strict=True):
             words[K.K_SEEN], words[K.K_QUEUE] = seen.address, queue.address
 
     def run(self, work: ViewWork) -> None:
-        table = self._table
-        done, is_done = 0, False
         try:
-            while not is_done:
-                check_time(done)
-                quota = self._quota(done)
-                table.reserve_plain(done + quota * len(self._workers))
-                with uninterrupted():
-                    is_done = self._slice(done, quota)
-                    done = self._gathered(done, quota)
-                if self._runner.progress is not None:
-                    self._runner.progress(self._walk.view, done)
-                self._runner.check_rounds(1 + int(self._workers[:, K.K_ROUNDS].max()), [(self._walk.view, table)])
-            table.fill(done)
+            done = self._completed()
+            self._table.fill(done)
         finally:
-            for buffer in (each for pair in self._memory for each in pair):
-                buffer.release()
+            self.release()
         self._count(work, done)
+
+    def release(self) -> None:
+        for buffer in (each for pair in self._memory for each in pair):
+            buffer.release()
+
+    def _completed(self) -> int:
+        """Walk until there is nothing left; how many rows there are."""
+        done, is_done = 0, False
+        while not is_done:
+            check_time(done)
+            quota = self._quota(done)
+            self._make_room(done + quota * len(self._workers))
+            with uninterrupted():
+                is_done = self._slice(done, quota)
+                done = self._gathered(done, quota)
+            if self._runner.progress is not None:
+                self._runner.progress(self._walk.view, done)
+            self._runner.check_rounds(1 + int(self._workers[:, K.K_ROUNDS].max()), [(self._walk.view, self._table)])
+        return done
+
+    def _make_room(self, rows: int) -> None:
+        self._table.reserve_plain(rows)
 
     def _quota(self, done: int) -> int:
         """Rows that each worker may write next: little more than there are, so that a small closure takes little room.
@@ -147,3 +192,47 @@ class _Walks:
         work.inserted += rows
         work.rounds += int(self._workers[:, K.K_ROUNDS].max()) - 1  # the first is that of the seeds
         work.decision = str(self._walk)
+
+
+class _DenseWalks(_Walks):
+    """Walks whose marks are the rows: each walk has a line of cells."""
+
+    def run(self, work: ViewWork) -> None:
+        pivot, arrays = self._walk.pivot, self._arrays
+        codes = (arrays[K.W_PIVOTS], arrays[K.W_CODES])
+        cells = Cells(self._table.storage.account, pivot, codes if pivot == 0 else codes[::-1])
+        try:
+            done = self._marked(cells.address, cells.stride)
+            with uninterrupted():
+                self._table.take_cells(cells, done)
+        except BaseException:
+            if self._table.cells is not cells:
+                cells.release()
+            raise
+        self._table.spread_if_sparse()
+        self._count(work, done)
+
+    def sample(self) -> int:
+        """The number of rows, of which nothing is kept."""
+        marks = Buffer(self._nodes * len(self._arrays[K.W_PIVOTS]) + 8)
+        try:
+            return self._marked(marks.address, self._nodes)
+        finally:
+            marks.release()
+
+    def _marked(self, address: int, stride: int) -> int:
+        """Mark the rows in zeroed cells; how many there are."""
+        self._shared[K.W_CELLS], self._shared[K.W_STRIDE] = address, stride
+        try:
+            return self._completed()
+        finally:
+            self.release()
+
+    def _make_room(self, rows: int) -> None:
+        """Every row has its cell."""
+
+    def _quota(self, done: int) -> int:
+        return _UNLIMITED
+
+    def _gathered(self, done: int, quota: int) -> int:
+        return done + int(self._workers[:, K.K_WRITTEN].sum())

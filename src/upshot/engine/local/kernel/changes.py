@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.cells import accept_cells, matching_cells
 from upshot.engine.local.kernel.memory import load1, load4, load8, store1, store4, store8
 from upshot.engine.local.kernel.sets import (
     add_row,
@@ -12,6 +13,7 @@ from upshot.engine.local.kernel.sets import (
     find,
     find_tagged,
     link,
+    list_end,
     listed,
     remove_row,
     slot_of_row,
@@ -175,8 +177,11 @@ def accept(tables: int, indexes: int, number: int) -> None:
             row = load4(load8(table, L.T_RED), i)
             store8(counted, row, load8(counted, row) + load8(gained, row))
             store8(gained, row, 0)
-    for i in range(load8(table, L.T_NINS)):
-        store1(flags, listed(table, L.T_INS, i), L.OLD | L.NEW)
+    if load8(table, L.T_DENSE) != 0 and load8(table, L.T_INS) == 0 and load8(table, L.T_NINS) != 0:
+        accept_cells(table)
+    else:
+        for i in range(load8(table, L.T_NINS)):
+            store1(flags, listed(table, L.T_INS, i), L.OLD | L.NEW)
     for i in range(load8(table, L.T_NDEL)):
         remove_row(table, indexes, listed(table, L.T_DEL, i))
     clear_lists(table)
@@ -185,7 +190,7 @@ def accept(tables: int, indexes: int, number: int) -> None:
 def restore(table: int, indexes: int, field: int) -> None:
     """Every row of the list as it was before the transaction."""
     flags = load8(table, L.T_FLAGS)
-    for i in range(load8(table, field + 1)):
+    for i in range(list_end(table, field)):
         row = listed(table, field, i)
         bits = load1(flags, row)
         if load8(table, L.T_COUNT) != 0:
@@ -252,6 +257,8 @@ def matching(tables: int, indexes: int, number: int, index: int, key: int, mask:
     """Write the rows whose indexed columns equal the words at `key` and that are in the state; how many there are."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
+    if load8(table, L.T_DENSE) != 0:
+        return matching_cells(table, described, key, mask, found, room)
     flags, following = load8(table, L.T_FLAGS), load8(described, L.X_NEXT)
     row = chain_start(table, described, key)
     count = 0

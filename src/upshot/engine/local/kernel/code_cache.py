@@ -21,8 +21,8 @@ log = logging.getLogger("upshot.engine")
 
 _COMPLETE = "complete"
 _SOURCES = (
-    "arithmetic", "best_rows", "changes", "compiled", "heads", "instructions", "kernel", "layout", "memory", "sets",
-    "sharing", "walks",
+    "arithmetic", "best_rows", "cells", "changes", "compiled", "heads", "instructions", "kernel", "layout", "memory",
+    "sets", "sharing", "walks",
 )  # fmt: skip
 _WARM = "upshot.engine.local.warm"
 _NOTICE = "compiling the engine, once: about 30 seconds, in the background (`upshot warm` does it ahead of time)"

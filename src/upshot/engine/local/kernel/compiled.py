@@ -16,6 +16,7 @@ from numba.extending import intrinsic, overload, register_jitable
 from upshot.engine.local.kernel import (
     arithmetic,
     best_rows,
+    cells,
     changes,
     heads,
     instructions,
@@ -78,6 +79,15 @@ def _prefetch(typing_context, address, index):
 
 
 @intrinsic
+def _quotient(typing_context, one, other):
+    def generate(context, builder, signature, args):
+        half = ir.IntType(32)  # a division of halves takes a fraction of the time
+        return builder.zext(builder.udiv(*(builder.trunc(arg, half) for arg in args)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def _compare_swap(typing_context, address, index, expected, value):
     def generate(context, builder, signature, args):
         pointer = _pointer(builder, args[0], args[1], 64)
@@ -111,6 +121,7 @@ _bind(memory.store8, _storer(64), 3)
 _bind(memory.store4, _storer(32), 3)
 _bind(memory.store1, _storer(8), 3)
 _bind(memory.prefetch, _prefetch, 2)
+_bind(memory.quotient, _quotient, 2)
 _bind(memory.fetch_add, _fetch_add, 3)
 overload(memory.compare_swap)(
     lambda address, i, expected, value: lambda address, i, expected, value: _compare_swap(address, i, expected, value)
@@ -140,11 +151,11 @@ overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
     "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row",
-    "push", "start_probe", "tag_of", "take_row",
+    "push", "start_probe", "tag_of", "take_row", "take_stored",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 
-_SOURCES = (layout, memory, arithmetic, sets, best_rows, changes, sharing, walks, heads, instructions, kernel)
+_SOURCES = (layout, memory, arithmetic, cells, sets, best_rows, changes, sharing, walks, heads, instructions, kernel)
 
 for _module in _SOURCES[2:]:
     for _function in _module.INNER:
@@ -163,7 +174,7 @@ def _compile_all():
     folder, before = cache_folder(), numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = str(folder or "")
-        functions = (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
+        functions = (*cells.ENTRIES, *sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
         entries = {function.__name__: _compile(function, cached=folder is not None) for function in functions}
         mark_complete(folder)
         return entries

@@ -176,6 +176,8 @@ def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:
         store1(flags, row, load1(flags, row) | L.NEW)
     else:
         row = add_row(table, indexes, key, tag, -1 - row, L.NEW)
+        if row < 0:
+            return -1
     append(table, L.T_INS, row)
     store8(table, L.T_ROOM, load8(table, L.T_ROOM) - 1)
     return 1

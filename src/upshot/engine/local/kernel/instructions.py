@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.arithmetic import arithmetic, compare
+from upshot.engine.local.kernel.cells import code_at, end_of_cells, first_cell, next_cell, skip_empty, step_of_cells
 from upshot.engine.local.kernel.heads import flush, push
 from upshot.engine.local.kernel.memory import load1, load4, load8, store8
 from upshot.engine.local.kernel.sets import chain_start, find
@@ -36,11 +37,15 @@ def drive(code: int, pc: int, fresh: int, tables: int, regs: int, state: int) ->
         return load8(code, pc + 2) if position < end else 0
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     flags, mask, value = load8(table, L.T_FLAGS), load8(code, pc + 6), load8(code, pc + 7)
-    rows = list_address(table, source)
+    rows, dense = list_address(table, source), load8(table, L.T_DENSE)
     while position < end:
         row = position
         if rows != 0:
             row = load4(rows, position)
+        elif dense != 0:
+            row = position = skip_empty(flags, position, end)
+            if row == end:
+                break
         position += 1
         if source != L.FROM_BUFFER and (load1(flags, row) & mask) != value:
             continue
@@ -54,6 +59,28 @@ def drive(code: int, pc: int, fresh: int, tables: int, regs: int, state: int) ->
 
 def take_row(code: int, at: int, table: int, row: int, regs: int) -> int:
     """Load the row's columns into registers, then check columns against registers; 1 if all checks hold."""
+    if load8(table, L.T_DENSE) != 0:
+        return take_cell(code, at, table, row, regs)
+    return take_stored(code, at, table, row, regs)
+
+
+def take_cell(code: int, at: int, table: int, row: int, regs: int) -> int:
+    """As `take_row`, of a dense table."""
+    first, second = code_at(table, row, 0), code_at(table, row, 1)
+    loads, checks = load8(code, at), load8(code, at + 1)
+    at += 2
+    for _ in range(loads):
+        store8(regs, load8(code, at + 1), first if load8(code, at) == 0 else second)
+        at += 2
+    for _ in range(checks):
+        if (first if load8(code, at) == 0 else second) != load8(regs, load8(code, at + 1)):
+            return 0
+        at += 2
+    return 1
+
+
+def take_stored(code: int, at: int, table: int, row: int, regs: int) -> int:
+    """As `take_row`, of a table that has rows."""
     base = load8(table, L.T_ROWS) + 8 * row * load8(table, L.T_ARITY)
     loads, checks = load8(code, at), load8(code, at + 1)
     at += 2
@@ -68,11 +95,13 @@ def take_row(code: int, at: int, table: int, row: int, regs: int) -> int:
 
 
 def start_probe(code: int, pc: int, table: int, index: int, regs: int, state: int) -> int:
-    """The first row of the key's chain."""
+    """The first row of the key's chain; of a dense table, the first cell where one may be."""
     count = load8(code, pc + 7)
     for i in range(count):
         store8(regs, KEY + i, load8(regs, load8(code, pc + 9 + i)))
     store8(state, L.S_PROBED, load8(state, L.S_PROBED) + 1)
+    if load8(table, L.T_DENSE) != 0:
+        return first_cell(table, index, regs)
     return chain_start(table, index, regs)
 
 
@@ -80,6 +109,8 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
     """Words: level, table, index, mask, key length, place of loads; then the key's registers."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     index = indexes + 8 * L.INDEX_WORDS * load8(code, pc + 5)
+    if load8(table, L.T_DENSE) != 0:
+        return probe_cells(code, pc, fresh, table, index, regs, cursors, state)
     mask = load8(code, pc + 6)
     flags, following = load8(table, L.T_FLAGS), load8(index, L.X_NEXT)
     level = load8(code, pc + 3)
@@ -87,7 +118,7 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
     row = load4(following, load8(cursors, level)) if again else start_probe(code, pc, table, index, regs, state)
     loads = load8(code, pc + 8)
     while row >= 0:
-        if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
+        if (load1(flags, row) & mask) == mask and take_stored(code, loads, table, row, regs) == 1:
             store8(cursors, level, row)
             store8(state, L.S_MATCHED, load8(state, L.S_MATCHED) + 1)
             return load8(code, pc + 2)
@@ -95,15 +126,40 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
     return go_back(code, pc)
 
 
+def probe_cells(code: int, pc: int, fresh: int, table: int, index: int, regs: int, cursors: int, state: int) -> int:
+    """As `probe`, of a dense table: the cells of a line, or one of each line."""
+    level, mask, loads = load8(code, pc + 3), load8(code, pc + 6), load8(code, pc + 8)
+    step = step_of_cells(table, index)
+    again = fresh == 0
+    row = load8(cursors, level) if again else start_probe(code, pc, table, index, regs, state)
+    if row < 0:
+        return go_back(code, pc)
+    flags, end = load8(table, L.T_FLAGS), end_of_cells(table, index, row)
+    if again:
+        row += step
+    row = next_cell(flags, row, step, end, mask)
+    while row >= 0:
+        if take_cell(code, loads, table, row, regs) == 1:
+            store8(cursors, level, row)
+            store8(state, L.S_MATCHED, load8(state, L.S_MATCHED) + 1)
+            return load8(code, pc + 2)
+        row = next_cell(flags, row + step, step, end, mask)
+    return go_back(code, pc)
+
+
 def scan(code: int, pc: int, fresh: int, tables: int, regs: int, cursors: int, state: int) -> int:
     """Every row in the state; words: level, table, mask, then loads and checks."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     mask, level = load8(code, pc + 5), load8(code, pc + 3)
-    flags, used = load8(table, L.T_FLAGS), load8(table, L.T_USED)
+    flags, used, dense = load8(table, L.T_FLAGS), load8(table, L.T_USED), load8(table, L.T_DENSE)
     row = 0
     if fresh == 0:
         row = load8(cursors, level) + 1
     while row < used:
+        if dense != 0:
+            row = skip_empty(flags, row, used)
+            if row == used:
+                break
         if (load1(flags, row) & mask) == mask and take_row(code, pc + 6, table, row, regs) == 1:
             store8(cursors, level, row)
             store8(state, L.S_MATCHED, load8(state, L.S_MATCHED) + 1)
@@ -155,9 +211,11 @@ def emit_row(code: int, pc: int, tables: int, indexes: int, state: int) -> int:
 
 def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
     """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the
-    emitted registers in the word before the loads."""
+    emitted registers in the word before the loads. A match in a dense table goes on to the emitting instruction."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     index = indexes + 8 * L.INDEX_WORDS * load8(code, pc + 5)
+    if load8(table, L.T_DENSE) != 0:
+        return probe_cells(code, pc, fresh, table, index, regs, cursors, state)
     head = tables + 8 * L.TABLE_WORDS * load8(state, L.S_HEAD)
     mask, level, loads = load8(code, pc + 6), load8(code, pc + 3), load8(code, pc + 8)
     flags, following = load8(table, L.T_FLAGS), load8(index, L.X_NEXT)
@@ -168,7 +226,7 @@ def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: 
     row = load4(following, load8(cursors, level)) if again else start_probe(code, pc, table, index, regs, state)
     matched = 0
     while row >= 0:
-        if (load1(flags, row) & mask) == mask and take_row(code, loads, table, row, regs) == 1:
+        if (load1(flags, row) & mask) == mask and take_stored(code, loads, table, row, regs) == 1:
             matched += 1
             push(code, emitted + 1, regs, block, pending, width, slots, count)
             pending += 1
@@ -248,6 +306,7 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 
 INNER = (
-    go_back, list_address, drive, take_row, start_probe, probe, scan, gather, member, emit, emit_row, probe_emit,
+    go_back, list_address, take_cell, take_stored, take_row, drive, start_probe, probe_cells, probe, scan,
+    gather, member, emit, emit_row, probe_emit,
     emit_buffer, suspend, calculate, fits, test,
 )  # fmt: skip

@@ -25,6 +25,7 @@ from upshot.engine.local.kernel.instructions import (
     test,
 )  # fmt: skip
 from upshot.engine.local.kernel.memory import load8, store8
+from upshot.engine.local.kernel.sets import list_end
 
 
 def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
@@ -97,6 +98,8 @@ def begin_plan(plan: int, tables: int, state: int) -> None:
         end = 1
     elif source == L.FROM_ROWS or source == L.FROM_BUFFER:
         end = load8(table, L.T_USED)
+    elif source == L.FROM_INS:
+        end = list_end(table, L.T_INS)
     else:
         end = list_length(table, source)
     store8(state, L.S_POSITION, first)

@@ -16,15 +16,28 @@ touched; looked at, and proven."""
     T_ROWS, T_FLAGS, T_SLOTS, T_NSLOTS, T_USED, T_LIVE, T_ROOM, T_ARITY,
     T_FREE, T_NFREE, T_COUNT, T_GAIN, T_LO, T_HI, T_INDEX, T_NINDEX,
     T_DEL, T_NDEL, T_CAPDEL, T_RED, T_NRED, T_CAPRED, T_INS, T_NINS, T_CAPINS,
-    T_PLAIN, T_BEST, T_GROUP, T_VALUE, T_ORDER,
-) = range(30)  # fmt: skip
+    T_PLAIN, T_BEST, T_GROUP, T_VALUE, T_ORDER, T_DENSE,
+) = range(31)  # fmt: skip
 TABLE_WORDS = 32
 """T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and
 inserted. A list whose address is 0 is the list of all row numbers up to its length.
 
 T_BEST says which row of a group is kept, 0 if all are; T_GROUP the index on the columns of the group, T_VALUE the
 column that decides; T_ORDER, where codes do not have the order of their values, the address of two words: where the
-ranks of the codes stand, and how many there are."""
+ranks of the codes stand, and how many there are.
+
+T_DENSE is the address of the words of the dense form, 0 where a table has rows and slots."""
+
+# The dense form of a binary table: a row's number is computed from the numbers of its two codes, line by line of
+# D_STRIDE cells, one line for each code of the column D_LEADING. D_FULL is 1 once a code found no number. The numbers
+# of each column are described from D_NUMBERS on.
+D_STRIDE, D_LEADING, D_FULL, D_NUMBERS = range(4)
+N_CODES, N_COUNT, N_ROOM, N_SLOTS, N_NSLOTS = range(5)
+NUMBER_WORDS = 5
+DENSE_WORDS = D_NUMBERS + 2 * NUMBER_WORDS
+
+NO_CELL = 1 << 40
+"""Stands for the cell of a row of which a code has no number."""
 
 LEAST, GREATEST = 1, 2
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from upshot.core.resources import exhausted
-from upshot.engine.local.kernel import changes, kernel, sets, sharing, walks
+from upshot.engine.local.kernel import cells, changes, kernel, sets, sharing, walks
 from upshot.engine.local.kernel.code_cache import Compilation
 
 log = logging.getLogger("upshot.engine")
@@ -39,7 +39,8 @@ class Machine:
         self._bind(
             {
                 function.__name__: function
-                for function in (*sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
+                for module in (cells, sets, changes, sharing, walks, kernel)
+                for function in module.ENTRIES
             }
         )
 
@@ -112,6 +113,7 @@ class Machine:
         self.find_rows = entries["find_rows"]
         self.walk = entries["walk"]
         self.fill_slots = entries["fill_slots"]
+        self.number_codes = entries["number_codes"]
 
 
 MACHINE = Machine()

@@ -200,6 +200,11 @@ def fetch_add(address: int, i: int, value: int) -> int:
     return found
 
 
+def quotient(one: int, other: int) -> int:
+    """The quotient of two numbers from 0 to 2**31 - 1, the second not 0."""
+    return one // other
+
+
 def prefetch(address: int, i: int) -> None:
     """A hint that the 8-byte item will be read soon; without effect when not compiled."""
 

@@ -10,6 +10,7 @@ chain.
 from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
+from upshot.engine.local.kernel.cells import add_cell, find_cell, remove_cell
 from upshot.engine.local.kernel.memory import compare_swap, finish, load4, load8, mix, store1, store4, store8
 
 _ROW = (1 << 32) - 1
@@ -34,11 +35,15 @@ def equal_words(a: int, b: int, width: int) -> int:
 
 
 def find(table: int, key: int) -> int:
-    """The row equal to the words at `key`, or `-1 - slot` with the slot where it would go."""
+    """The row equal to the words at `key`, or `-1 - slot` with the slot (dense: the cell) where it would go."""
+    if load8(table, L.T_DENSE) != 0:
+        return find_cell(table, key)
     return find_tagged(table, key, tag_of(key, load8(table, L.T_ARITY)))
 
 
 def find_tagged(table: int, key: int, tag: int) -> int:
+    if load8(table, L.T_DENSE) != 0:
+        return find_cell(table, key)
     width = load8(table, L.T_ARITY)
     slots, count, rows = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS), load8(table, L.T_ROWS)
     at = (tag * count) >> 31
@@ -205,8 +210,19 @@ def listed(table: int, field: int, i: int) -> int:
     return i if rows == 0 else load4(rows, i)
 
 
+def list_end(table: int, field: int) -> int:
+    """The end of the positions in a list. The list of all row numbers of a dense table runs over every cell."""
+    length = load8(table, field + 1)
+    if length != 0 and load8(table, field) == 0 and load8(table, L.T_DENSE) != 0:
+        return load8(table, L.T_USED)
+    return length
+
+
 def add_row(table: int, indexes: int, key: int, tag: int, slot: int, bits: int) -> int:
-    """A new row in slot, storage and every index; the table has room."""
+    """A new row in slot, storage and every index; the table has room. -1 if a dense table has no number left for one of
+    its codes."""
+    if load8(table, L.T_DENSE) != 0:
+        return add_cell(table, key, slot, bits)
     width = load8(table, L.T_ARITY)
     free = load8(table, L.T_NFREE)
     if free > 0:
@@ -231,6 +247,9 @@ def add_row(table: int, indexes: int, key: int, tag: int, slot: int, bits: int) 
 
 def remove_row(table: int, indexes: int, row: int) -> None:
     """Take the row out of slots and indexes and keep its place for another; the free list has room for every row."""
+    if load8(table, L.T_DENSE) != 0:
+        remove_cell(table, row)
+        return
     width = load8(table, L.T_ARITY)
     slots, count = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS)
     index = load8(table, L.T_INDEX)
@@ -253,6 +272,6 @@ def remove_row(table: int, indexes: int, row: int) -> None:
 
 INNER = (
     tag_of, equal_words, find, find_tagged, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link,
-    unlink, append, listed, add_row, remove_row,
+    unlink, append, listed, list_end, add_row, remove_row,
 )  # fmt: skip
 ENTRIES = (rehash,)

@@ -25,10 +25,14 @@ _AHEAD = 24
 """Rows between the one whose slot is fetched and the one whose slot is filled."""
 
 # What all workers share.
-W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_PIVOTS, W_FIRST, W_TARGETS, W_CODES, W_NODES, W_COLUMN = range(10)
+(
+    W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_PIVOTS, W_FIRST, W_TARGETS, W_CODES, W_NODES, W_COLUMN, W_CELLS, W_STRIDE,
+) = range(12)  # fmt: skip
 """The next walk and how many there are; where the seeds of each walk start; seeds; the value that stays; where the
-edges of each node start; their targets; the value of each node; how many nodes; the column that stays."""
-SHARED_WORDS = 10
+edges of each node start; their targets; the value of each node; how many nodes; the column that stays. W_CELLS is the
+address of the first walk's cells, W_STRIDE how many each walk has, if the marks themselves are the rows of a dense
+table."""
+SHARED_WORDS = 12
 
 # What each worker has.
 K_SEEN, K_QUEUE, K_ROWS, K_ROOM, K_BUDGET, K_WRITTEN, K_MATCHED, K_ROUNDS = range(8)
@@ -49,7 +53,7 @@ def walk(shared: int, worker: int) -> int:
             length = begin_walk(shared, worker, number)
             at, end, levels = 0, length, 1
             first, targets = load8(shared, W_FIRST), load8(shared, W_TARGETS)
-            seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
+            seen, queue = marks(shared, worker, number), load8(worker, K_QUEUE)
             while at < length:
                 if at == end:
                     end = length
@@ -61,10 +65,11 @@ def walk(shared: int, worker: int) -> int:
                 for i in range(start, stop):
                     target = load4(targets, i)
                     if load1(seen, target) == 0:
-                        store1(seen, target, 1)
+                        store1(seen, target, L.NEW)
                         store4(queue, length, target)
                         length += 1
-            end_walk(shared, worker, number, rows + 16 * written, length)
+            if load8(shared, W_CELLS) == 0:
+                end_walk(shared, worker, number, rows + 16 * written, length)
             written += length
             if levels > rounds:
                 rounds = levels
@@ -74,14 +79,20 @@ def walk(shared: int, worker: int) -> int:
     return is_done
 
 
+def marks(shared: int, worker: int, number: int) -> int:
+    """The address of the marks of a walk: the worker's own, or the cells of the walk."""
+    cells = load8(shared, W_CELLS)
+    return load8(worker, K_SEEN) if cells == 0 else cells + number * load8(shared, W_STRIDE)
+
+
 def begin_walk(shared: int, worker: int, number: int) -> int:
     """Mark and queue the nodes that the walk starts with; how many there are."""
-    seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
+    seen, queue = marks(shared, worker, number), load8(worker, K_QUEUE)
     starts, seeds = load8(shared, W_STARTS), load8(shared, W_SEEDS)
     start, stop = load8(starts, number), load8(starts, number + 1)
     for i in range(start, stop):
         node = load4(seeds, i)
-        store1(seen, node, 1)
+        store1(seen, node, L.NEW)
         store4(queue, i - start, node)
     return stop - start
 
@@ -114,5 +125,5 @@ def fill_slots(tables: int, number: int, first: int, end: int) -> None:
                 at = 0
 
 
-INNER = (begin_walk, end_walk)
+INNER = (marks, begin_walk, end_walk)
 ENTRIES = (walk, fill_slots)

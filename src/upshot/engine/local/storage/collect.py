@@ -28,8 +28,7 @@ def collect_garbage(
         return 0
     used = np.zeros(len(dictionary.values), np.bool_)
     for name, column in places:
-        table = tables[name]
-        codes = table.all_rows()[:, column][table.bits() != 0]
+        codes = tables[name].codes_in(column)
         used[codes[codes >= 0]] = True
     for code in constants:
         used[code] = True

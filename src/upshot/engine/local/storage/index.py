@@ -78,6 +78,16 @@ class Index:
             self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
+    def shed(self, slots: Buffer) -> None:
+        """Forget every row and give the memory back, but for slots of an empty index: a dense table has no chains."""
+        self.following.release()
+        self.previous.release()
+        self._set_chains()
+        self.slots.release()
+        self.slots = slots
+        for field, value in ((L.X_SLOTS, self.slots.address), (L.X_NSLOTS, _FIRST), (L.X_NKEYS, 0)):
+            self._storage.set_index_word(self.number, field, value)
+
     def clear(self) -> None:
         """Forget every row."""
         self.slots.clear()

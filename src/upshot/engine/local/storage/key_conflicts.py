@@ -14,6 +14,7 @@ Codes = NDArray[np.int64]
 
 def key_conflicts(table: Table, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
     """Pairs of rows in the new state that agree on the key, at least one of them inserted; at most so many."""
+    table.spread()
     index = table.index_on(key)
     MACHINE.expect(10 * table.word(T_NINS))
     found = np.empty(2 * most, np.int32)

@@ -15,6 +15,7 @@ from upshot.core.rows import Row, Rows, for_spark
 from upshot.core.schema import Schema
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.coded_pages import page_places
+from upshot.engine.local.storage.out_of_memory import out_of_memory
 
 if TYPE_CHECKING:
     import pyarrow
@@ -65,6 +66,10 @@ class CodedRows:
             self._codes = self._fetch()
             self._fetch = _fetched
         return self._codes
+
+    def lose(self) -> None:
+        """Let readers know that there was no memory for a copy."""
+        self._fetch = _lost
 
     def __len__(self) -> int:
         return self._count
@@ -125,6 +130,10 @@ def _fetched() -> Codes:
     raise AssertionError("the codes were fetched before")
 
 
+def _lost() -> Codes:
+    raise out_of_memory("the rows of a transaction that was rolled back")
+
+
 class RowsFactory:
     """Makes the rows handed out and remembers which are still alive."""
 
@@ -165,11 +174,18 @@ class RowsFactory:
                 self._most = max(_FEW, 2 * len(self._made))
         return source, reference
 
-    def fetch_all(self) -> None:
-        """Copy out what is still in the engine's memory only, which is about to change."""
+    def fetch_all(self, *, must_go_on: bool = False) -> None:
+        """Copy out what is still in the engine's memory only, which is about to change. Where the change must go on,
+        rows that find no memory raise `out-of-memory` when they are read."""
         with self._lock:
             for each in self._unfetched:
                 source = each()
-                if source is not None:
+                if source is None:
+                    continue
+                try:
                     source.fetched()
+                except MemoryError:
+                    if not must_go_on:
+                        raise
+                    source.lose()
             self._unfetched = []

@@ -14,6 +14,7 @@ from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer, load8, store8
 from upshot.engine.local.kernel.threads import WORKERS, pool
+from upshot.engine.local.storage.cells import Cells, is_sparse
 from upshot.engine.local.storage.index import Index, rehashed
 from upshot.engine.local.storage.text_order import TextOrder
 
@@ -113,6 +114,8 @@ class Table:
         self.capacity = 0
         self._beside = 0
         self._order: TextOrder | None = None
+        self.cells: Cells | None = None
+        """The dense form, in place of rows, slots and chains (docs/decisions/0008)."""
         account = storage.account
         self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
         self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
@@ -143,11 +146,17 @@ class Table:
 
     # ---- room ----------------------------------------------------------------------------------------------
 
-    def grow(self) -> None:
-        """Enlarge whatever is full: rows, slots, an index, a list."""
+    def grow(self) -> bool:
+        """Enlarge whatever is full: rows, slots, an index, a list; return True if rows have other numbers since."""
         for field, length, capacity in _LISTS:
             if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self.word(L.T_PLAIN)):
                 self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
+        if self.cells is not None:
+            is_full = self.cells.take_full()
+            if is_full:
+                self._widen(self.cells)
+            self._set_room()
+            return is_full
         if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
             self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
@@ -156,9 +165,12 @@ class Table:
         if self._order is not None:
             self._order.learn()
         self._set_room()
+        return False
 
     def look_ahead(self) -> None:
         """Grow slots and indexes that the next few rows would fill up."""
+        if self.cells is not None:
+            return
         if self.size + self.size // _SLACK >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
         self._make_room_for_keys()
@@ -201,6 +213,9 @@ class Table:
 
     def _set_room(self) -> None:
         words, first = self.storage.words, self._first
+        if self.cells is not None:
+            words[first + L.T_ROOM] = words[first + L.T_CAPINS] - words[first + L.T_NINS]
+            return
         room = min(
             self.capacity - words[first + L.T_USED] + words[first + L.T_NFREE],
             int(words[first + L.T_NSLOTS] * _FULL) - words[first + L.T_LIVE],
@@ -285,8 +300,9 @@ class Table:
         if index is not None:
             return index
         index = Index(self.storage, wanted)
-        index.reserve_rows(max(self.capacity, _FIRST))
-        self._link_all(index)
+        if self.cells is None:
+            index.reserve_rows(max(self.capacity, _FIRST))
+            self._link_all(index)
         self.storage.set_index_word(index.number, L.X_MORE, self.word(L.T_INDEX))
         self.set(L.T_INDEX, index.number)
         self.set(L.T_NINDEX, len(self.indexes) + 1)
@@ -304,10 +320,111 @@ class Table:
                 return
             index.grow_slots()
 
+    def keys(self, columns: tuple[int, ...]) -> int | None:
+        """The distinct values in some columns, if it is known without looking at rows."""
+        if self.cells is not None:
+            return self.cells.keys(columns[0]) if len(columns) == 1 else self.size if columns else min(1, self.size)
+        index = self.indexes.get(columns)
+        return None if index is None else index.keys
+
+    # ---- the dense form ------------------------------------------------------------------------------------
+
+    @property
+    def is_loaded_into_cells(self) -> bool:
+        """Test whether all rows of a dense table are inserted and not listed: undone, they cannot be read any more."""
+        return self.cells is not None and self.word(L.T_NINS) > 0 and self.word(L.T_INS) == 0
+
+    def take_cells(self, cells: Cells, count: int) -> None:
+        """Let cells with `count` rows, all inserted, be the rows of a table that is being loaded and is empty."""
+        self._install(cells)
+        for field in (L.T_LIVE, L.T_NINS):
+            self.set(field, count)
+        self._set_room()
+
+    def _install(self, cells: Cells) -> None:
+        # The memory first: after it nothing can fail.
+        slots, *of_indexes = [Buffer(8 * _FIRST, self.storage.account) for _ in range(1 + len(self.indexes))]
+        with uninterrupted():
+            for buffer in (self._rows, self._flags, self._free):
+                buffer.release()
+            if self.cells is not None and self.cells is not cells:
+                self.cells.release()
+            self._slots.release()
+            self._slots = slots
+            for index, its_slots in zip(self.indexes.values(), of_indexes, strict=True):
+                index.shed(its_slots)
+            self.cells, self.capacity = cells, 0
+            for field, value in (
+                (L.T_ROWS, 0), (L.T_FREE, 0), (L.T_NFREE, 0), (L.T_SLOTS, self._slots.address), (L.T_NSLOTS, _FIRST),
+                (L.T_FLAGS, cells.address), (L.T_USED, cells.size), (L.T_DENSE, cells.description),
+            ):  # fmt: skip
+                self.set(field, value)
+
+    def _widen(self, cells: Cells) -> None:
+        """Lay the cells out anew with room for further codes, or spread them where few are in use."""
+        wider = cells.widened(self.storage.account, self.size)
+        if wider is None:
+            self.spread()
+            return
+        lists = [(field, cells.moved(self.places(field), wider)) for field in self._lists if self._is_written(field)]
+        with uninterrupted():
+            try:
+                self._install(wider)
+            except BaseException:
+                wider.release()
+                raise
+            for field, places in lists:
+                self.set_places(field, places)
+
+    def _is_written(self, field: int) -> bool:
+        return bool(self.word(field) and self.word(field + 1))
+
+    def spread_if_sparse(self) -> None:
+        """Leave the dense form if few of the cells are in use; nobody must hold numbers of rows."""
+        if self.cells is not None and is_sparse(self.cells.size, self.size):
+            self.spread()
+
+    def spread(self) -> None:
+        """Leave the dense form: rows, slots and indexes as of any other table. The lists hold the new numbers."""
+        cells = self.cells
+        if cells is None:
+            return
+        used = cells.used(0xFF)
+        count = len(used)
+        lists = [(field, np.searchsorted(used, self.places(field))) for field in self._lists if self._is_written(field)]
+        try:
+            # All memory first: after the swap nothing can fail.
+            for buffer, _, width in self._row_buffers():
+                buffer.reserve(width * max(count, _FIRST))
+            self._grow_slots_for(count)
+            for columns, index in self.indexes.items():
+                index.reserve_rows(max(count, _FIRST))
+                while index.room <= min(count, self.keys(columns) or count):
+                    index.grow_slots()
+        except BaseException:
+            self._install(cells)
+            raise
+        cells.decode(used, self._rows.view(np.int64, 2 * count).reshape(count, 2))
+        self._flags.view(np.uint8, count)[:] = cells.bits()[used]
+        with uninterrupted():
+            for field, places in lists:
+                self.set_places(field, places.astype(np.int32))
+            self.cells, self.capacity = None, max(count, _FIRST)
+            for buffer, field, _ in self._row_buffers():
+                self.set(field, buffer.address)
+            self.set(L.T_DENSE, 0)
+            self.set(L.T_USED, count)
+            cells.release()
+            self._fill_slots(count)
+            for index in self.indexes.values():
+                self._link_all(index)
+            self._set_room()
+
     # ---- changes -------------------------------------------------------------------------------------------
 
     def stage(self, codes: Codes, *, insert: bool) -> None:
         """Insert or delete rows in the new state."""
+        self.spread()
         count, codes = len(codes), np.ascontiguousarray(codes)
         MACHINE.expect(20 * count)
         if insert:
@@ -324,6 +441,7 @@ class Table:
 
     def staged(self, codes: Codes, *, insert: bool) -> NDArray[np.int32]:
         """The same, of distinct rows; the answer is the places of those that were absent, or present, before."""
+        self.spread()
         places = self.row_numbers(codes, L.NEW)
         changing = places < 0 if insert else places >= 0
         codes = codes[changing]
@@ -332,6 +450,7 @@ class Table:
 
     def stage_upsert(self, codes: Codes, key: tuple[int, ...]) -> None:
         """Put each row in place of the rows that agree with it on the key."""
+        self.spread()
         count = len(codes)
         codes = np.ascontiguousarray(codes)
         MACHINE.expect(40 * count)
@@ -359,6 +478,7 @@ class Table:
     def begin_load(self) -> None:
         """Before every row is computed: an empty table need not list what is inserted, another lists all as deleted."""
         if self.size == 0 and not self.word(L.T_BEST):
+            self.spread()
             for field in (L.T_USED, L.T_NFREE, L.T_INS, L.T_CAPINS):
                 self.set(field, 0)
             self.set(L.T_PLAIN, 1)
@@ -399,21 +519,10 @@ class Table:
         """Enter the first `count` rows, distinct ones, into a table that is being loaded and is empty. Room that was
         reserved for others is given back."""
         self._trim_rows(count + count // _SLACK)
-        slots = count * 3 // 2 + 1
-        if slots > self.word(L.T_NSLOTS):
-            self._grow_slots(slots)
-        pieces = [(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE)]
-
-        def enter(piece: tuple[int, int]) -> None:
-            MACHINE.fill_slots(self.storage.tables, self.number, *piece)
-
+        self._grow_slots_for(count)
         with uninterrupted():
             self._flags.view(np.uint8, count)[:] = L.NEW
-            if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
-                list(pool().map(enter, pieces))
-            else:
-                for piece in pieces:
-                    enter(piece)
+            self._fill_slots(count)
             for field in (L.T_USED, L.T_LIVE, L.T_NINS):
                 self.set(field, count)
         try:
@@ -423,6 +532,24 @@ class Table:
             self._forget_loaded()  # a row that an index lacks could not be taken out of it
             raise
         self._set_room()
+
+    def _grow_slots_for(self, count: int) -> None:
+        slots = count * 3 // 2 + 1
+        if slots > self.word(L.T_NSLOTS):
+            self._grow_slots(slots)
+
+    def _fill_slots(self, count: int) -> None:
+        """Enter the first `count` rows, distinct ones, into empty slots."""
+        pieces = [(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE)]
+
+        def enter(piece: tuple[int, int]) -> None:
+            MACHINE.fill_slots(self.storage.tables, self.number, *piece)
+
+        if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
+            list(pool().map(enter, pieces))
+        else:
+            for piece in pieces:
+                enter(piece)
 
     def settle(self) -> None:
         """Turn touched rows into the net lists of deleted and inserted ones."""
@@ -450,6 +577,7 @@ class Table:
     def keep_best(self, lattice: Lattice, order: TextOrder | None) -> None:
         """Let rows that rules derive compete for the one place that their group has; `order` ranks codes that do not
         have the order of their values."""
+        self.spread()
         self._order = order
         self.set(L.T_GROUP, self.index_on(lattice.group(self.arity)).number)
         self.set(L.T_VALUE, lattice.column)
@@ -541,14 +669,17 @@ class Table:
     def listed(self, field: int, count: int | None = None) -> Codes:
         """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
         count = self.word(field + 1) if count is None else count
+        if self.word(field) == 0 and self.cells is not None:
+            return self.cells.rows(0xFF) if count else np.empty((0, self.arity), np.int64)
         if self.word(field) == 0:
             return self.all_rows()[:count].copy()
-        numbers = self._lists[field].view(np.int32, count)
-        return self.all_rows()[numbers]
+        return self.rows_at(self._lists[field].view(np.int32, count))
 
     def places(self, field: int) -> NDArray[np.int32]:
         """The row numbers in a list, as a copy."""
         count = self.word(field + 1)
+        if self.word(field) == 0 and self.cells is not None and count:
+            return self.cells.used(0xFF)
         if self.word(field) == 0:
             return np.arange(count, dtype=np.int32)
         return self._lists[field].view(np.int32, count).copy()
@@ -560,16 +691,33 @@ class Table:
             self._lists[field].view(np.int32, len(places))[:] = places
         self.set(field + 1, len(places))
 
+    def rows_at(self, places: NDArray[np.int32]) -> Codes:
+        """The rows with these numbers, as a copy."""
+        if self.cells is not None:
+            return self.cells.decode(places, np.empty((len(places), 2), np.int64))
+        rows: Codes = self.all_rows()[places]
+        return rows
+
+    def codes_in(self, column: int) -> Codes:
+        """The codes that rows have in a column, some of them more than once."""
+        if self.cells is not None:
+            return self.cells.codes_in(column)
+        codes: Codes = self.all_rows()[:, column][self.bits() != 0]
+        return codes
+
     def all_rows(self) -> Codes:
-        """Every row place in use or freed, over the table's own memory."""
+        """Every row place in use or freed, over the table's own memory; not of a dense table."""
+        assert self.cells is None, "a dense table has no rows in memory"
         used = self.word(L.T_USED)
         return self._rows.view(np.int64, used * self.arity).reshape(used, self.arity)
 
     def bits(self) -> NDArray[np.uint8]:
-        return self._flags.view(np.uint8, self.word(L.T_USED))
+        return self.cells.bits() if self.cells is not None else self._flags.view(np.uint8, self.word(L.T_USED))
 
     def in_state(self, mask: int) -> Codes:
         """The rows of a state, as a copy."""
+        if self.cells is not None:
+            return self.cells.rows(mask)
         bits = self.bits()
         if len(bits) == self.size and bool(np.all(bits & mask)):
             return self.all_rows().copy()
@@ -587,7 +735,7 @@ class Table:
                 key.ctypes.data, mask, found.ctypes.data, room,
             )  # fmt: skip
             if count <= room:
-                rows: Codes = self.all_rows()[found[:count]]
+                rows = self.rows_at(found[:count])
                 return rows[np.all(rows[:, list(columns)] == key, axis=1)]
             room = count
 
@@ -602,12 +750,14 @@ class Table:
     def memory(self) -> int:
         """Bytes reserved, indexes included."""
         chains = [b for i in self.indexes.values() for b in (i.slots, i.following, i.previous)]
-        return sum(buffer.size for buffer in (*self._own_buffers(), *chains))
+        return sum(buffer.size for buffer in (*self._own_buffers(), *chains)) + (self.cells.memory if self.cells else 0)
 
     def release(self) -> None:
         self.weigh(0)
         for buffer in self._own_buffers():
             buffer.release()
+        if self.cells is not None:
+            self.cells.release()
 
     def _own_buffers(self) -> tuple[Buffer, ...]:
         return (self._rows, self._flags, self._slots, self._count, self._gain, self._free, *self._lists.values())

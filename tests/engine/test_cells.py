@@ -1,0 +1,285 @@
+"""Closures in cells: dense tables hold and report what other tables do, and turn into them and back."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import upshot
+from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
+from tests.engine.test_walks import CLOSURE, PROGRAMS, SQUARING, Pair, declared, expected
+from upshot.engine.local.kernel.memory import Buffer
+from upshot.engine.local.storage import cells
+from upshot.engine.local.storage.storage import Table
+
+
+def database(rules: str, type: str = "number", options: str = "") -> upshot.Database:
+    db = dense(upshot.connect())
+    db.define(declared(rules, type) + options)
+    return db
+
+
+def table_of(db: upshot.Database) -> Table:
+    table: Table = db._state.engine._now.tables["p"]  # type: ignore[attr-defined]
+    return table
+
+
+def is_dense(db: upshot.Database) -> bool:
+    return table_of(db).cells is not None
+
+
+def insert(db: upshot.Database, rows: set[Pair]) -> upshot.Transaction:
+    with db.transaction() as tx:
+        tx.insert("e", rows)
+    return tx
+
+
+def ring(first: int, length: int) -> set[Pair]:
+    return {(first + i, first + (i + 1) % length) for i in range(length)}
+
+
+@both_forms
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute"])
+def test_changes_of_a_dense_closure_agree_with_the_rules(name: str, strategy: str, form: str) -> None:
+    rng = random.Random(f"cells {name} {strategy}")
+    with kernel(form), cells_without_room():
+        for case in range(12 if form == "compiled" else 4):
+            size = rng.choice([1, 2, 5, 12, 30])
+            values = rng.choice([list(range(size)), [rng.randrange(-(2**63), 2**63) for _ in range(size)]])
+
+            def pairs(most: int, among: list[int] = values) -> set[Pair]:
+                return {(rng.choice(among), rng.choice(among)) for _ in range(rng.randrange(most))}
+
+            db = database(PROGRAMS[name], options=f"\n.view p strategy={strategy}")
+            b, e = pairs(2 * size + 1, values[: size // 2 + 1]), pairs(3 * size + 1, values[: size // 2 + 1])
+            with db.transaction() as tx:
+                tx.insert("b", b)
+                tx.insert("e", e)
+            assert set(db.rows("p")) == set(tx.changes["p"].inserted) == expected(name, b, e), case
+            assert is_dense(db) == bool(expected(name, b, e))
+            for _ in range(5):
+                gone, come, before = pairs(4), pairs(4), set(db.rows("p"))
+                e = (e - gone) | come
+                with db.transaction() as tx:
+                    tx.delete("e", gone)
+                    tx.insert("e", come)
+                assert set(db.rows("p")) == expected(name, b, e), case
+                changes = tx.changes["p"]
+                assert set(changes.inserted) == set(db.rows("p")) - before
+                assert set(changes.deleted) == before - set(db.rows("p"))
+            assert db.verify().rows is not None
+
+
+def test_a_code_without_a_number_makes_the_cells_wider_in_the_middle_of_a_phase() -> None:
+    with kernel("compiled"), cells_without_room():
+        db = database(CLOSURE)
+        e = ring(0, 20)
+        insert(db, e)
+        before, stride = set(db.rows("p")), table_of(db).cells.stride  # type: ignore[union-attr]
+        tx = insert(db, {(i, 1000 + i) for i in range(20)})
+        e |= {(i, 1000 + i) for i in range(20)}
+        assert is_dense(db)
+        assert table_of(db).cells.stride > stride  # type: ignore[union-attr]
+        assert set(db.rows("p")) == expected("closure", set(), e)
+        assert set(tx.changes["p"].inserted) == set(db.rows("p")) - before
+        assert tx.stats.inserted == len(tx.changes["p"].inserted) == tx.stats.derived - tx.stats.filtered
+
+
+def test_a_transaction_that_made_the_cells_wider_is_rolled_back() -> None:
+    with kernel("compiled"), cells_without_room():
+        db = database(CLOSURE, options="\n.deny far(X, Y) :- p(X, Y), X = 3, Y = 1005.")
+        insert(db, ring(0, 20))
+        before = set(db.rows("p"))
+        with pytest.raises(upshot.Error, match="far"):
+            insert(db, {(i, 1000 + i) for i in range(20)})
+        assert set(db.rows("p")) == before
+        insert(db, {(5, 77)})
+        assert set(db.rows("p")) == before | {(i, 77) for i in range(20)}
+
+
+@pytest.mark.parametrize("most", [1 << 60, 0], ids=["wider", "rows"])
+def test_memory_that_ends_while_the_form_changes_leaves_the_state_before(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow, new = Buffer._grow, {(i, 1000 + i) for i in range(20)}
+    left = [0]
+
+    def failing(self: Buffer, size: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError("no memory")
+        grow(self, size)
+
+    monkeypatch.setattr(Buffer, "_grow", failing)
+    for number in range(1, 50, 4):
+        with cells_without_room(), pytest.MonkeyPatch.context() as patch:
+            db = database(CLOSURE)
+            insert(db, ring(0, 20))
+            patch.setattr(cells, "_SPARSE", most)
+            before, left[0] = set(db.rows("p")), number
+            with suppress(upshot.Error):
+                insert(db, new)
+                before = expected("closure", set(), ring(0, 20) | new)
+            left[0] = 0
+            assert set(db.rows("p")) == before, number
+            insert(db, new)
+            with db.transaction() as tx:
+                tx.delete("e", [(3, 4)])
+            assert set(db.rows("p")) == expected("closure", set(), (ring(0, 20) | new) - {(3, 4)}), number
+
+
+@both_forms
+def test_a_dense_load_that_is_rolled_back_leaves_nothing(form: str) -> None:
+    with kernel(form):
+        db = database(CLOSURE, options="\n.deny loop(X) :- p(X, X).")
+        with pytest.raises(upshot.Error, match="loop"):
+            insert(db, ring(0, 20))
+        assert len(db.rows("p")) == table_of(db).size == 0
+        insert(db, {(x, x + 1) for x in range(20)})
+        assert is_dense(db)
+        assert set(db.rows("p")) == {(x, y) for x in range(21) for y in range(x + 1, 21)}
+
+
+def test_a_table_whose_cells_are_mostly_unused_gets_rows_again() -> None:
+    db = database(CLOSURE)
+    e = ring(0, 60) | {(i, i + 1) for i in range(100, 120)}
+    insert(db, e)
+    assert is_dense(db)
+    with db.transaction() as tx:
+        tx.delete("e", ring(0, 60))
+    deleted = tx.changes["p"].deleted
+    assert len(deleted) == 3600
+    with db.transaction() as tx:
+        tx.insert("e", [(500, 100)])
+    assert not is_dense(db)
+    assert set(deleted) == {(x, y) for x in range(60) for y in range(60)}
+    assert set(db.rows("p")) == expected("closure", set(), (e - ring(0, 60)) | {(500, 100)})
+    with db.transaction() as tx:
+        tx.delete("e", [(110, 111)])
+    assert set(db.rows("p")) == expected("closure", set(), (e - ring(0, 60) - {(110, 111)}) | {(500, 100)})
+
+
+def test_a_closure_that_turns_out_sparse_is_loaded_into_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "_SPARSE", 1)
+    db = database(CLOSURE)
+    tx = insert(db, {(i, i + 1) for i in range(0, 60, 2)})
+    assert not is_dense(db)
+    assert set(tx.changes["p"].inserted) == set(db.rows("p")) == {(i, i + 1) for i in range(0, 60, 2)}
+    with db.transaction() as tx:
+        tx.delete("e", [(0, 1)])
+    assert set(tx.changes["p"].deleted) == {(0, 1)}
+
+
+def test_density_decides_the_form_of_a_closure() -> None:
+    for edges, is_chosen in ((ring(0, 60), True), ({(i, i + 1) for i in range(0, 600, 2)}, False)):
+        db = database(CLOSURE)
+        db._state.engine._runner.most_cells = 8  # type: ignore[attr-defined]
+        insert(db, edges)
+        assert is_dense(db) == is_chosen
+
+
+def test_a_dense_closure_takes_few_bytes_a_row() -> None:
+    db = database(CLOSURE)
+    insert(db, ring(0, 400))
+    table = table_of(db)
+    assert table.size == 160_000
+    assert table.memory() < 1.5 * table.size
+    tx = insert(db, {(0, 1000)})
+    assert tx.stats.inserted == 400
+    assert table.memory() < 1.6 * table.size
+
+
+def test_joins_negation_aggregates_and_queries_read_dense_tables() -> None:
+    rules = SQUARING + (
+        " .decl q(x: number, y: number) q(X, Y) :- p(X, Y), !p(Y, X)."
+        " .decl c(x: number, n: number) c(X, N) :- b(X, _), N = count : { p(X, _) }."
+        " .decl t(x: number) t(X) :- p(X, X)."
+        " .decl s(n: number, m: number) s(N, M) :- N = count : { p(_, _) }, M = max X : { p(X, _) }."
+        " .decl w(x: number, y: number) w(X, Y) :- p(X, Z), p(Z, W), p(W, Y), b(X, Y)."
+    )
+    rng = random.Random(5)
+    with cells_without_room():
+        one, other = database(rules), upshot.connect()
+        other.define(declared(rules))
+        for step in range(12):
+            rows = [(rng.randrange(4 + step), rng.randrange(4 + step)) for _ in range(4)]
+            for db in (one, other):
+                with db.transaction() as tx:
+                    tx.insert("e", rows[:2])
+                    tx.insert("b", [rows[3]])
+                    if step > 3:
+                        tx.delete("e", rows[2:])
+            assert is_dense(one)
+            for view in "pqctsw":
+                assert set(one.rows(view)) == set(other.rows(view)), (step, view)
+            for x, y in rows:
+                for query in (f"p({x}, Y)", f"p(X, {y})", f"p({x}, {y})", "p(X, X)"):
+                    assert set(one.query(query)) == set(other.query(query)), (step, query)
+            assert one.rows("p").to_arrow().num_rows == len(other.rows("p"))
+
+
+def test_text_in_cells_outlives_sweeps_of_the_dictionary() -> None:
+    db = database(CLOSURE, "symbol")
+    insert(db, {(f"n{x}", f"n{y}") for x, y in ring(0, 30)})
+    assert is_dense(db)
+    for turn in range(6):
+        rows = [(f"t{turn} {i}", f"u{turn} {i}") for i in range(1500)]
+        with db.transaction() as tx:
+            tx.insert("b", rows)
+        with db.transaction() as tx:
+            tx.delete("b", rows)
+    assert set(db.rows("p")) == {(f"n{x}", f"n{y}") for x in range(30) for y in range(30)}
+    tx = insert(db, {("n3", "new")})
+    assert set(tx.changes["p"].inserted) == {(f"n{x}", "new") for x in range(30)}
+
+
+def test_changes_of_dense_tables_are_handed_out_when_somebody_looks() -> None:
+    with cells_without_room():
+        db = database(CLOSURE)
+        loaded = insert(db, ring(0, 10))
+        wider = insert(db, {(0, 50)})
+        with db.transaction() as narrower:
+            narrower.delete("e", [(0, 50), (4, 5)])
+        last = insert(db, {(4, 5), (60, 0)})
+        assert loaded.changes["p"].inserted.to_arrow().num_rows == 100
+        assert set(wider.changes["p"].inserted) == {(x, 50) for x in range(10)}
+        assert {(x, 50) for x in range(10)} <= set(narrower.changes["p"].deleted)
+        assert set(db.rows("p")) == expected("closure", set(), ring(0, 10) | {(60, 0)})
+        assert (60, 3) in set(last.changes["p"].inserted)
+
+
+def test_a_dense_closure_follows_its_rules() -> None:
+    with cells_without_room():
+        db = database(CLOSURE)
+        insert(db, ring(0, 12))
+        with db.transaction() as tx:
+            tx.insert("b", [(2, 100), (100, 7)])
+        db.define(f"{CLOSURE} p(X, Y) :- b(X, Y).")
+        assert is_dense(db)
+        assert set(db.rows("p")) == expected("closure", set(), ring(0, 12)) | {
+            *((2, 100), (100, 7)),
+            *((x, 100) for x in range(12)),
+        }
+        insert(db, {(100, 0)})
+        assert {(100, x) for x in range(12)} <= set(db.rows("p"))
+
+
+def test_a_dense_closure_is_saved_and_read_back(tmp_path: Path) -> None:
+    with cells_without_room():
+        path = tmp_path / "store"
+        db = dense(upshot.connect(path))
+        db.define(declared(CLOSURE))
+        insert(db, ring(0, 15))
+        db.snapshot()
+        insert(db, {(3, 99)})
+        rows = set(db.rows("p"))
+        db.close()
+        with dense(upshot.connect(path)) as again:
+            assert set(again.rows("p")) == rows
+            with again.transaction() as tx:
+                tx.delete("e", [(3, 99)])
+            assert set(tx.changes["p"].deleted) == {(x, 99) for x in range(15)}
