@@ -84,7 +84,7 @@ def check_rows(db: Any, base: Any) -> None:
 )
 def test_random_rules_do_what_their_definition_says(strategy: str) -> None:
     compared = 0
-    for number in range(case_count(SHARES[strategy], least=20)):
+    for number in range(case_count(SHARES[strategy], least=30)):
         case = random_case(seed_of(f"rules/{strategy}", number))
         try:
             compared += check_case(case, strategy=strategy)
