@@ -129,6 +129,7 @@ class Endless:
     """A search that finds nothing and does not end."""
 
     status, reason, work = OPEN, "", MappingProxyType({"models": 0})
+    unbounded: tuple[str, ...] = ()
 
     def advance(self, seconds: float, models: float) -> None:
         return None
