@@ -414,8 +414,11 @@ class LocalEngine:
             raise out_of_memory("the rollback of a transaction") from error
 
     def _collect(self) -> None:
+        """Reclaim text once the change has ended either way: a sweep that does not find memory is left to a later one,
+        since an error now would tell of a change that was accepted as if it had failed."""
         now = self._now
-        collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
+        with suppress(MemoryError):
+            collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None
