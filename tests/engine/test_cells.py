@@ -268,6 +268,25 @@ def test_a_dense_closure_follows_its_rules() -> None:
         assert {(100, x) for x in range(12)} <= set(db.rows("p"))
 
 
+def test_counts_of_views_beside_a_table_that_was_a_dense_closure_stay_exact() -> None:
+    counted = "".join(
+        f".decl c{i}(x: number, y: number) .view c{i} strategy=counting\n"
+        f"c{i}(X, Y) :- e(X, Y), X >= {i}. c{i}(X, Y) :- e(X, Z), b(Z, Y).\n"
+        for i in range(5)
+    )
+    options = "\n.view p strategy=maintenance policy=incremental\n"
+    new = {(i, 1000 + i) for i in range(20)}
+    with cells_without_room():
+        db = database(CLOSURE, options=options + counted)
+        insert(db, ring(0, 20))
+        db.define(declared("p(X, Y) :- e(X, Y). p(X, Y) :- e(X, Z), e(Z, Y).") + options + counted)
+        insert(db, new)
+        with db.transaction() as tx:
+            tx.delete("e", new)
+        assert set(tx.changes["c0"].deleted) == new
+        db.verify()
+
+
 def test_a_dense_closure_is_saved_and_read_back(tmp_path: Path) -> None:
     with cells_without_room():
         path = tmp_path / "store"
