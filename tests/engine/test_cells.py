@@ -11,9 +11,11 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
 from tests.engine.test_walks import CLOSURE, PROGRAMS, SQUARING, Pair, declared, expected
+from upshot.core.errors import LimitError
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.storage import cells
 from upshot.engine.local.storage.storage import Table
+from upshot.engine.time_limit import time_limit
 
 
 def database(rules: str, type: str = "number", options: str = "") -> upshot.Database:
@@ -142,6 +144,19 @@ def test_a_dense_load_that_is_rolled_back_leaves_nothing(form: str) -> None:
         insert(db, {(x, x + 1) for x in range(20)})
         assert is_dense(db)
         assert set(db.rows("p")) == {(x, y) for x in range(21) for y in range(x + 1, 21)}
+
+
+@pytest.mark.parametrize("most_cells", [0, 8], ids=["rows", "cells"])
+def test_a_closure_with_more_rows_than_are_allowed_is_not_loaded(most_cells: int) -> None:
+    db = database(CLOSURE)
+    db._state.engine._runner.most_cells = most_cells  # type: ignore[attr-defined]
+    with pytest.raises(LimitError, match="more than 3,599"), time_limit(None, rows=3599):
+        insert(db, ring(0, 60))
+    assert len(db.rows("p")) == len(db.rows("e")) == 0
+    with time_limit(None, rows=3600):
+        insert(db, ring(0, 60))
+    assert len(db.rows("p")) == 3600
+    assert is_dense(db) == bool(most_cells)
 
 
 def test_a_table_whose_cells_are_mostly_unused_gets_rows_again() -> None:
