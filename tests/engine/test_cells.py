@@ -11,9 +11,11 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
 from tests.engine.test_walks import CLOSURE, PROGRAMS, SQUARING, Pair, declared, expected
+from upshot.core.errors import LimitError
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.storage import cells
 from upshot.engine.local.storage.storage import Table
+from upshot.engine.time_limit import time_limit
 
 
 def database(rules: str, type: str = "number", options: str = "") -> upshot.Database:
@@ -144,6 +146,19 @@ def test_a_dense_load_that_is_rolled_back_leaves_nothing(form: str) -> None:
         assert set(db.rows("p")) == {(x, y) for x in range(21) for y in range(x + 1, 21)}
 
 
+@pytest.mark.parametrize("most_cells", [0, 8], ids=["rows", "cells"])
+def test_a_closure_with_more_rows_than_are_allowed_is_not_loaded(most_cells: int) -> None:
+    db = database(CLOSURE)
+    db._state.engine._runner.most_cells = most_cells  # type: ignore[attr-defined]
+    with pytest.raises(LimitError, match="more than 3,599"), time_limit(None, rows=3599):
+        insert(db, ring(0, 60))
+    assert len(db.rows("p")) == len(db.rows("e")) == 0
+    with time_limit(None, rows=3600):
+        insert(db, ring(0, 60))
+    assert len(db.rows("p")) == 3600
+    assert is_dense(db) == bool(most_cells)
+
+
 def test_a_table_whose_cells_are_mostly_unused_gets_rows_again() -> None:
     db = database(CLOSURE)
     e = ring(0, 60) | {(i, i + 1) for i in range(100, 120)}
@@ -266,6 +281,25 @@ def test_a_dense_closure_follows_its_rules() -> None:
         }
         insert(db, {(100, 0)})
         assert {(100, x) for x in range(12)} <= set(db.rows("p"))
+
+
+def test_counts_of_views_beside_a_table_that_was_a_dense_closure_stay_exact() -> None:
+    counted = "".join(
+        f".decl c{i}(x: number, y: number) .view c{i} strategy=counting\n"
+        f"c{i}(X, Y) :- e(X, Y), X >= {i}. c{i}(X, Y) :- e(X, Z), b(Z, Y).\n"
+        for i in range(5)
+    )
+    options = "\n.view p strategy=maintenance policy=incremental\n"
+    new = {(i, 1000 + i) for i in range(20)}
+    with cells_without_room():
+        db = database(CLOSURE, options=options + counted)
+        insert(db, ring(0, 20))
+        db.define(declared("p(X, Y) :- e(X, Y). p(X, Y) :- e(X, Z), e(Z, Y).") + options + counted)
+        insert(db, new)
+        with db.transaction() as tx:
+            tx.delete("e", new)
+        assert set(tx.changes["c0"].deleted) == new
+        db.verify()
 
 
 def test_a_dense_closure_is_saved_and_read_back(tmp_path: Path) -> None:

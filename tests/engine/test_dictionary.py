@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.engine.driver import Driver
+from upshot.core.errors import EngineError
 from upshot.engine.local.storage.codec import Dictionary
+from upshot.engine.local.storage.storage import Table
 
 NAMES = ".decl name(x: symbol, n: number) .decl seen(x: symbol) seen(X) :- name(X, _)."
 ROUND = 3_000
@@ -52,6 +54,46 @@ def test_text_of_failed_statements_and_undone_changes_is_reclaimed_too(fresh: It
         it.insert("name", ("kept", 1))
         it.delete("name", ("kept", 1))
     assert texts(it) <= 4 * ROUND
+
+
+def failing(*_: object) -> None:
+    raise MemoryError
+
+
+def test_a_sweep_passes_over_rows_that_found_no_memory_for_a_copy(
+    fresh: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Driver(NAMES)
+    it.engine.insert("name", batch(fresh, 10))
+    inserted, _ = it.engine.propagate()["seen"]
+    it.engine.accept()
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "listed", failing)
+        it.engine._factory.fetch_all(must_go_on=True)
+    for _ in range(6):
+        rows = batch(fresh)
+        it.insert("name", *rows)
+        it.delete("name", *rows)
+    assert texts(it) <= 4 * ROUND
+    with pytest.raises(EngineError, match="rolled back"):
+        set(inserted)
+
+
+@pytest.mark.parametrize("end", ["accept", "rollback"])
+def test_a_sweep_that_finds_no_memory_leaves_the_change_as_it_ended(
+    end: str, fresh: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Driver(NAMES)
+    rows = batch(fresh, 3 * ROUND)
+    it.engine.insert("name", rows)
+    it.engine.propagate()
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "codes_in", failing)
+        patch.setattr(Dictionary, "sweep", failing)
+        getattr(it.engine, end)()
+    assert it.rows("seen") == ({(text,) for text, _ in rows} if end == "accept" else set())
+    it.insert("name", ("later", 1))
+    assert ("later",) in it.rows("seen")
 
 
 def test_rows_handed_out_earlier_read_the_same_after_sweeps(fresh: Iterator[str]) -> None:

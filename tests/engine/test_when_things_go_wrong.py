@@ -13,6 +13,7 @@ import pytest
 
 import upshot
 from tests.engine.kernels import kernel
+from upshot.engine.local import LocalEngine
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import pool
@@ -150,6 +151,37 @@ def test_memory_that_cannot_be_had_is_an_error_and_the_state_stays(
         tx.insert("edge", [(500, 501)])
     assert (500, 501) in tx.changes["closure"].inserted
     db.verify()
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_definition_that_finds_no_memory_is_an_error_and_leaves_no_tables(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = upshot.connect()
+    db.define(".decl e(x: number, y: number) .decl p(x: number, y: number) p(X, Y) :- e(X, Y).")
+    with db.transaction() as tx:
+        tx.insert("e", [(1, 2)])
+    engine, left, grow = db._state.engine, number, Buffer._grow
+    assert isinstance(engine, LocalEngine)
+    used = engine.reserved
+
+    def limited(self: Buffer, size: int) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise OSError(12, "Cannot allocate memory")
+        grow(self, size)
+
+    more = "".join(f".decl v{i}(x: number) v{i}(X) :- p(X, _)." for i in range(5))
+    with monkeypatch.context() as patch:
+        patch.setattr(Buffer, "_grow", limited)
+        with pytest.raises(upshot.EngineError) as raised:
+            db.define(more)
+    assert raised.value.code == "out-of-memory"
+    assert engine.reserved == used
+    assert set(db.rows("p")) == {(1, 2)}
+    db.define(more)
+    assert set(db.rows("v4")) == {(1,)}
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:

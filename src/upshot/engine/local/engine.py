@@ -98,18 +98,18 @@ class LocalEngine:
         followers = following(before.plan, plan, recompute)
         recompute = frozenset(recompute).difference(*followers)
         made = remade(before.plan, plan, recompute)
-        tables = {
-            name: self._storage.create(schema.arity, counted=name in with_counts)
-            if name in made
-            else before.tables[name]
-            for name, schema in plan.normal.schemas.items()
-        }
-        for name, schema in plan.normal.schemas.items():
-            if schema.lattice is not None and name in made:
-                is_text = schema.types[schema.lattice.column].in_dictionary
-                tables[name].keep_best(schema.lattice, self._codec.order() if is_text else None)
+        tables: dict[str, Table] = {}
         self._before = before
         self._now = LocalProgram(plan, plan.normal.schemas, tables)
+        with enough_memory("the tables of a definition"):
+            for name, schema in plan.normal.schemas.items():
+                is_made, is_counted = name in made, name in with_counts
+                tables[name] = (
+                    self._storage.create(schema.arity, counted=is_counted) if is_made else before.tables[name]
+                )
+                if schema.lattice is not None and is_made:
+                    is_text = schema.types[schema.lattice.column].in_dictionary
+                    tables[name].keep_best(schema.lattice, self._codec.order() if is_text else None)
         self._now.components = components_of(
             self._now, before, {*made, *recompute}, made, self._storage, self._codec, self._runner
         )
@@ -138,9 +138,9 @@ class LocalEngine:
         kept = self._now.tables.keys()
         assert kept.isdisjoint(saved), "rows would be lost"
         adopted = adopted_views(plan, saved, kept)
-        self.install(plan)
         self._runner.lenient = True
         try:
+            self.install(plan)
             for name, schema in plan.normal.schemas.items():
                 if name in saved and (schema.role is Role.BASE or name in adopted):
                     with self._bounded(name):
@@ -414,8 +414,11 @@ class LocalEngine:
             raise out_of_memory("the rollback of a transaction") from error
 
     def _collect(self) -> None:
+        """Reclaim text once the change has ended either way: a sweep that does not find memory is left to a later one,
+        since an error now would tell of a change that was accepted as if it had failed."""
         now = self._now
-        collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
+        with suppress(MemoryError):
+            collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None

@@ -83,6 +83,10 @@ class Together:
     def propagate(self, due: Sequence[LocalComponent]) -> tuple[list[ViewWork], ViewWork, list[LocalComponent]]:
         """Bring these members from the old state to the new one; what each took, what all took, and those of which
         rows were touched. The time is shared out by rows that were looked up or derived."""
+        # A dense table that has no cell for a code makes a run start again, and counts would be added up twice.
+        for member in due:
+            for _, table in member.views:
+                table.spread()
         laid, total = self._lay_out(), ViewWork()
         numbers = [self._number[component.names] for component in due]
         chosen = np.zeros(len(self._members), np.int64)

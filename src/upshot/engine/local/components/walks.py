@@ -151,6 +151,7 @@ class _Walks:
             if self._runner.progress is not None:
                 self._runner.progress(self._walk.view, done)
             self._runner.check_rounds(1 + int(self._workers[:, K.K_ROUNDS].max()), [(self._walk.view, self._table)])
+        check_time(done)
         return done
 
     def _make_room(self, rows: int) -> None:

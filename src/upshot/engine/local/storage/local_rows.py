@@ -71,6 +71,11 @@ class CodedRows:
         """Let readers know that there was no memory for a copy."""
         self._fetch = _lost
 
+    @property
+    def is_lost(self) -> bool:
+        """Test whether the rows cannot be read any more."""
+        return self._fetch is _lost
+
     def __len__(self) -> int:
         return self._count
 
@@ -148,9 +153,9 @@ class RowsFactory:
 
     @property
     def alive(self) -> Iterator[CodedRows]:
-        """The sources that somebody still holds."""
+        """The sources that somebody still holds and can read."""
         made = self._made
-        return (source for each in made if (source := each()) is not None)
+        return (source for each in made if (source := each()) is not None and not source.is_lost)
 
     def rows(self, schema: Schema, codes: Codes) -> Rows:
         source, _ = self._source(schema, len(codes), lambda: codes)
