@@ -144,6 +144,21 @@ def access() -> upshot.Database:
     return db
 
 
+def test_a_row_that_the_key_of_a_view_displaces_can_lessen_side_effects() -> None:
+    with upshot.connect() as db:
+        db.define(
+            ".decl a(x: number, y: number) .decl b(x: number, y: number) .decl c(x: number) "
+            ".decl v(x: number, y: number) key(x)  v(X, Y) :- a(X, Y).  v(X, Y) :- b(X, Y). "
+            ".decl w(x: number, y: number)  w(X, Y) :- a(X, Y), b(X, _). "
+            ".decl p(x: number)  p(X) :- a(X, 2).  p(X) :- c(X). "
+            + " ".join(f".decl {name}(x: number)  {name}(X) :- c(X)." for name in "qrs")
+        )
+        with db.transaction() as tx:
+            tx.insert("b", [(1, 1)])
+        found = db.realize({"p": [(1,)]}, prefer="least_side_effects")
+        assert [(sorted(each.insert), each.side_effects) for each in found] == [(["a"], 2), (["c"], 3)]
+
+
 def test_with_negation_the_first_is_given_before_all_are_found() -> None:
     with access() as db:
         found = db.realize(delete={"access": [(0, 0)]}, prefer="least_side_effects")

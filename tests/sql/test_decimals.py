@@ -117,3 +117,13 @@ def _shown(value: object) -> object:
         near = +value
     with localcontext(prec=120):
         return near.quantize(Decimal("1E-15"), ROUND_HALF_UP).normalize() + 0
+
+
+@pytest.mark.parametrize("literal", ["0." + "0" * 38 + "1", "1." + "0" * 39 + "5"])
+def test_a_literal_of_more_places_than_any_decimal_is_refused_as_too_long(literal: str) -> None:
+    with upshot.connect() as db:
+        db.define("CREATE TABLE t (a NUMERIC(8, 2))")
+        with pytest.raises(upshot.ProgramError, match="this decimal is too long"):
+            db.sql("SELECT a FROM t WHERE a / 3 > " + literal)  # noqa: S608
+        with pytest.raises(upshot.ProgramError, match="this decimal is too long"):
+            db.sql("SELECT a FROM t WHERE a > :x", x=Decimal(literal))

@@ -31,7 +31,9 @@ def adding_up(program: CheckedProgram, request: Request, constraints: Collection
                 read.setdefault(head, set()).add((name, own))
                 used.setdefault(name, set()).add((head, own))
     goals = {(name, 1) for name, _ in request.insert}
-    goals |= {(name, -1) for name in (*constraints, *(name for name, _ in request.delete))}
+    # A row of a view with a key can need the deletion of the one that has the key.
+    keyed = (name for name, schema in program.schemas.items() if schema.keys and schema.role is Role.VIEW)
+    goals |= {(name, -1) for name in (*constraints, *keyed, *(name for name, _ in request.delete))}
     helpful = {each for each in _reached(goals, read) if program.schemas[each[0]].role is Role.BASE}
     # An insertion into a relation with a key can need the deletion of another row.
     helpful |= {(name, -1) for name, sign in helpful if sign == 1 and program.schemas[name].keys}

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.check.types.constants import fit
-from upshot.core.types import DATE, FLOAT, MOST_DIGITS, NUMBER, NUMBER_RANGE, SYMBOL, TIMESTAMP, Kind, Type, most_digits
+from upshot.core.types import (
+    DATE,
+    FLOAT,
+    MOST_DIGITS,
+    NUMBER,
+    NUMBER_RANGE,
+    SYMBOL,
+    TIMESTAMP,
+    WIDE_DIGITS,
+    Kind,
+    Type,
+    most_digits,
+)
 from upshot.sql.expressions.values import Case, Value, call, combined
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals
@@ -84,7 +96,7 @@ def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Ex
     if type.kind is literal.type.kind and type.kind is not Kind.DECIMAL:
         return type
     if type.kind is Kind.DECIMAL and literal.kind in (Kind.DECIMAL, Kind.NUMBER):
-        scale = max(type.scale, least_scale(constant))
+        scale = min(max(type.scale, least_scale(constant)), WIDE_DIGITS)
         whole = max(type.precision - type.scale, len(str(abs(int(constant.value or 0)))))
         return _sized(whole, scale)
     if type.kind is Kind.FLOAT and literal.kind in (Kind.DECIMAL, Kind.NUMBER):

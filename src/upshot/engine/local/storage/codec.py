@@ -157,7 +157,7 @@ class Codec:
             case Kind.TIMESTAMP:
                 return _encode_timestamp
             case Kind.DECIMAL if type.is_wide:
-                return lambda value: self.dictionary.code(wide_text(_digits_of(value, type)))
+                return lambda value: self.dictionary.code(text_of_wide(value, type))
             case Kind.DECIMAL:
                 return lambda value: _digits_of(value, type)
 
@@ -314,6 +314,11 @@ def wide_text(digits: int) -> str:
     True
     """
     return f"{digits + _ABOVE_ALL:0{WIDE_DIGITS + 1}d}"
+
+
+def text_of_wide(value: Any, type_: Type) -> str:
+    """The text of the dictionary for a value of a wide decimal type, or `Misfit`."""
+    return wide_text(_digits_of(value, type_))
 
 
 def wide_digits(text: str) -> int:

@@ -13,7 +13,7 @@ from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
-from upshot.engine.local.storage.codec import Codec, Misfit
+from upshot.engine.local.storage.codec import Codec, Misfit, text_of_wide
 
 _Codes = NDArray[np.int64]
 _Places = NDArray[np.int64]
@@ -64,14 +64,17 @@ class _Column:
 
     def __init__(self, codec: Codec, type: Type, codes: _Codes, descends: bool, after: tuple[Any] | None) -> None:
         self._type, self._codes, self._descends = type, codes, descends
-        self._after = after
         self._texts = codec.dictionary.values if type.in_dictionary else None
         self._null = 0 if self._texts is None else len(self._texts)
         """The slot of NULL, behind those of the texts, which are their codes."""
         self._start = 0
-        if after is not None and self._texts is None:
+        self._start_text: str | None = None
+        if after is not None:
             try:
-                self._start = int(self._shifted(np.array([codec.encoder(type)(after[0])]))[0])
+                if self._texts is None:
+                    self._start = int(self._shifted(np.array([codec.encoder(type)(after[0])]))[0])
+                elif after[0] is not None:
+                    self._start_text = text_of_wide(after[0], type) if type.is_wide else _text(after[0])
             except Misfit as misfit:
                 hint = "give a row of the same columns"
                 raise UsageError(
@@ -98,8 +101,7 @@ class _Column:
 
     def split(self, places: _Places) -> tuple[_Places, _Places]:
         """The rows whose value comes after the start, and those that have it."""
-        assert self._after is not None, "a page that starts after a row"
-        codes, start = self._codes[places], self._after[0]
+        codes, start = self._codes[places], self._start_text
         if self._texts is None:
             keys = self._shifted(codes)
             return places[keys > self._start], places[keys == self._start]
@@ -131,3 +133,9 @@ class _Column:
         if self._type.kind is Kind.UNSIGNED and self._type.nullable:
             codes = codes + np.int64(1)  # The code of NULL is the largest integer, and wraps to the smallest.
         return ~codes if self._descends else codes
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Misfit("wrong-type", f"{value!r} is not text")
+    return value
