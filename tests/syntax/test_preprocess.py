@@ -72,6 +72,11 @@ def test_a_mistake_has_its_place_in_the_text_of_the_user(text: str, slug: str, p
     assert (first.slug, (first.span.line, first.span.column)) == (slug, place)
 
 
+def test_a_macro_that_takes_further_arguments_says_how_many_it_needs() -> None:
+    with pytest.raises(ProgramError, match="`F` takes at least 2 arguments, 1 are given"):
+        parse("#define F(x, y, ...) e(x, y).\nF(1)")
+
+
 def test_included_files_keep_their_own_places(tmp_path: Path) -> None:
     main, types = tmp_path / "main.dl", tmp_path / "parts" / "types.dl"
     types.parent.mkdir()
