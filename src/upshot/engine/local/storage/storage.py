@@ -115,7 +115,7 @@ class Table:
         self._beside = 0
         self._order: TextOrder | None = None
         self.cells: Cells | None = None
-        """The dense form, in place of rows, slots and chains (docs/decisions/0008)."""
+        """The dense form, in place of rows, slots and chains (docs/decisions/0009)."""
         account = storage.account
         self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
         self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
