@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import upshot
@@ -132,6 +134,39 @@ def test_memory_that_ends_while_the_form_changes_leaves_the_state_before(
             with db.transaction() as tx:
                 tx.delete("e", [(3, 4)])
             assert set(db.rows("p")) == expected("closure", set(), (ring(0, 20) | new) - {(3, 4)}), number
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_memory_that_ends_while_lists_are_numbered_anew_leaves_the_state_before(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, searchsorted = [number], np.searchsorted
+
+    class Scarce(np.ndarray):  # type: ignore[type-arg]
+        def astype(self, *arguments: Any, **options: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise MemoryError
+            return super().astype(*arguments, **options).view(np.ndarray)
+
+    with cells_without_room():
+        db = database(CLOSURE, options="\n.view p strategy=maintenance policy=incremental")
+        e = {(i, i + 1) for i in range(20)} | {(3, 5)}
+        insert(db, e)
+        before = set(db.rows("p"))
+        with monkeypatch.context() as patch, suppress(upshot.EngineError):
+            patch.setattr(cells, "_SPARSE", 0)
+            patch.setattr(Table, "spread_if_sparse", lambda _: None)
+            patch.setattr(np, "searchsorted", lambda *each: searchsorted(*each).view(Scarce))
+            with db.transaction() as tx:
+                tx.delete("e", [(4, 5), (9, 10)])
+                tx.insert("e", [(6, 1000)])
+        assert left[0] <= 0
+        assert set(db.rows("p")) == before
+        with db.transaction() as tx:
+            tx.delete("e", [(4, 5)])
+        assert set(db.rows("p")) == expected("closure", set(), e - {(4, 5)})
+        db.verify()
 
 
 @both_forms

@@ -17,7 +17,7 @@ from upshot.engine.local import LocalEngine
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import pool
-from upshot.engine.local.storage.storage import Storage
+from upshot.engine.local.storage.storage import Storage, Table
 
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -182,6 +182,26 @@ def test_a_definition_that_finds_no_memory_is_an_error_and_leaves_no_tables(
     assert set(db.rows("p")) == {(1, 2)}
     db.define(more)
     assert set(db.rows("v4")) == {(1,)}
+
+
+def test_changes_of_an_open_transaction_that_find_no_memory_for_a_copy_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: object) -> None:
+        raise MemoryError
+
+    db = upshot.connect()
+    db.define(CLOSURE)
+    with db.transaction() as tx:
+        tx.insert("edge", [(1, 2)])
+        changes = tx.changes_so_far()
+        monkeypatch.setattr(Table, "listed", failing)
+        with pytest.raises(upshot.EngineError, match="open transaction"):
+            tx.insert("edge", [(2, 3)])
+        monkeypatch.undo()
+        tx.insert("edge", [(2, 3)])
+    assert len(changes["closure"].inserted) == 1
+    assert len(tx.changes["closure"].inserted) == len(db.rows("closure")) == 3
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:

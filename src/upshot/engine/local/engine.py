@@ -324,7 +324,8 @@ class LocalEngine:
         """Keep what is staged and forget its consequences: more statements may come, and the next `propagate` gives the
         changes since the beginning of the transaction."""
         assert self._before is None or self.is_narrowed, "a definition is open: it cannot be taken up again"
-        self._factory.fetch_all()
+        with enough_memory("the rows of an open transaction"):
+            self._factory.fetch_all()
         views = {view for component in self._now.components for view in component.plan.views}
         with self._undoing():
             for name in self._staged:

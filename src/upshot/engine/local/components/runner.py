@@ -63,7 +63,7 @@ class Runner:
         self.worth_walking = 1 << 10
         """The fewest rows in the relations below a closure for which it is computed by walks (docs/decisions/0007)."""
         self.most_cells = 8
-        """The most cells a row with which a closure is loaded in the dense form (docs/decisions/0008)."""
+        """The most cells a row with which a closure is loaded in the dense form (docs/decisions/0009)."""
         self.worth_preparing = 1 << 10
         """The fewest rows for which a load builds the indexes that changes will probe."""
 

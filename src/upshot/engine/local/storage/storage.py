@@ -115,7 +115,7 @@ class Table:
         self._beside = 0
         self._order: TextOrder | None = None
         self.cells: Cells | None = None
-        """The dense form, in place of rows, slots and chains (docs/decisions/0008)."""
+        """The dense form, in place of rows, slots and chains (docs/decisions/0009)."""
         account = storage.account
         self._rows, self._flags, self._count, self._gain, self._free = (Buffer(account=account) for _ in range(5))
         self._lists = {field: Buffer(account=account) for field in (L.T_DEL, L.T_RED, L.T_INS)}
@@ -391,7 +391,11 @@ class Table:
             return
         used = cells.used(0xFF)
         count = len(used)
-        lists = [(field, np.searchsorted(used, self.places(field))) for field in self._lists if self._is_written(field)]
+        lists = [
+            (field, np.searchsorted(used, self.places(field)).astype(np.int32))
+            for field in self._lists
+            if self._is_written(field)
+        ]
         try:
             # All memory first: after the swap nothing can fail.
             for buffer, _, width in self._row_buffers():
@@ -408,7 +412,7 @@ class Table:
         self._flags.view(np.uint8, count)[:] = cells.bits()[used]
         with uninterrupted():
             for field, places in lists:
-                self.set_places(field, places.astype(np.int32))
+                self.set_places(field, places)
             self.cells, self.capacity = None, max(count, _FIRST)
             for buffer, field, _ in self._row_buffers():
                 self.set(field, buffer.address)
