@@ -9,7 +9,8 @@ import pytest
 
 import upshot
 from tests.database.test_live_queries import UNSTORED, Follower, chains
-from upshot.database.live import kept
+from upshot.database.live import follow, kept
+from upshot.engine.time_limit import Interruption
 
 QUERY = "reach($x, Y)"
 
@@ -200,3 +201,126 @@ def test_a_bound_that_is_no_number_of_rows_is_refused(rows: Any) -> None:
     with pytest.raises(upshot.UsageError, match="invalid `keep_answers`") as caught:
         upshot.connect(keep_answers=rows)
     assert caught.value.code == "wrong-argument"
+
+
+def test_an_answer_has_the_columns_of_the_program_there_is() -> None:
+    db = graph()
+    for _ in range(2):
+        db.sql("select * from reach where x = :x", x="n8")
+    db.drop("reach")
+    db.define(
+        ".decl reach(x: symbol, n: number, z: symbol)\n.view reach materialized=false\nreach(X, 1, Y) :- edge(X, Y)."
+    )
+    for _ in range(3):
+        found = db.sql("select * from reach where x = :x", x="n8")
+        assert [column.name for column in found.schema.columns] == ["x", "n", "z"]
+        assert list(found) == [("n8", 1, "n9")]
+
+
+def test_values_of_a_subclass_that_print_alike_are_two_questions() -> None:
+    class Masked(str):
+        def __repr__(self) -> str:
+            return "***"
+
+    db = graph()
+    for name in ("n1", "n1", "n7", "n7"):
+        assert ask(db, Masked(name)) == ask(db, name)
+
+
+def test_a_query_that_reads_the_clock_is_answered_anew() -> None:
+    db = graph()
+    times = {row for _ in range(4) for row in db.sql("select now() as t from reach where x = :x", x="n8")}
+    assert len(times) == 4
+    assert db.kept_answers.parameters == 0
+
+
+def test_nan_is_one_parameter_for_followers_and_kept_answers() -> None:
+    db = upshot.connect()
+    db.define(
+        ".decl at(x: float, y: number)\n.decl v(x: float, y: number)\n.view v materialized=false\nv(X, Y) :- at(X, Y)."
+    )
+    nan = float("nan")
+    with db.transaction() as tx:
+        tx.insert("at", [(nan, 1)])
+    first, second = Follower(db, "v($x, Y)", x=float("nan")), Follower(db, "v($x, Y)", x=float("nan"))
+    for query in ("v($x, Y)", "v($x,Y)", "v( $x, Y)") * 3:
+        assert list(db.query(query, x=float("nan"))) == [(1,)]
+    assert db.kept_answers.parameters == 1
+    second.subscription.close()
+    db.keep_answers(0)
+    with db.transaction() as tx:
+        tx.insert("at", [(nan, 2)])
+    first.check()
+
+
+def test_a_view_that_becomes_stored_keeps_no_answers() -> None:
+    db = graph()
+    ask(db, "n1", 2)
+    db.define(".view reach materialized=true")
+    assert db.kept_answers.parameters == 0
+    assert not db._state.live.by_answer
+    assert len(ask(db, "n1", 3)) == 8
+
+
+def test_a_refused_query_leaves_nothing_in_the_engine() -> None:
+    db = graph()
+    for _ in range(3):
+        db.query("reach(X, X), X != $x", x="n1")
+    assert not db._state.live.by_answer
+
+
+def test_notes_do_not_keep_earlier_programs() -> None:
+    db = graph()
+    old = id(db._state.compiled)
+    ask(db, "n1")
+    db.define(".decl other(x: number)")
+    ask(db, "n2")
+    assert all(isinstance(note.program, int) for note in db._state.kept.notes.values())
+    assert id(db._state.kept.program) != old
+
+
+def test_an_eviction_over_the_time_limit_fails_no_commit_and_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = graph()
+    for name in ("n1", "n1", "n2", "n2"):
+        ask(db, name)
+    follower = Follower(db, QUERY, x="n5")
+    state = db._state
+    state.kept.bound = 1
+
+    def interrupted(*_: object) -> None:
+        raise Interruption("something else goes first", code="interrupted")
+
+    with monkeypatch.context() as patch, db.transaction() as tx:
+        tx.insert("edge", [("n9", "x")])
+        patch.setattr(follow, "settle", interrupted)
+    assert ask(db, "n1")[-1] == "x"
+    with db.transaction() as tx:
+        tx.insert("edge", [("x", "y")])
+    assert not state.live.released
+    Follower(db, QUERY, x="n1").check()
+    follower.check()
+    assert ask(db, "n2")[-1] == "y"
+
+
+def test_a_commit_does_not_walk_the_kept_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = graph()
+    for number in range(5):
+        ask(db, f"n{number}", 2)
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", "b")])
+    monkeypatch.setattr(kept, "_is_kept", lambda *_: pytest.fail("walked"))
+    with db.transaction() as tx:
+        tx.insert("edge", [("b", "c")])
+
+
+def test_records_and_large_numbers_are_asked_for_like_others() -> None:
+    db = upshot.connect()
+    db.define(".type P = [a: number, b: number]\n.decl at(p: P)\n.decl v(p: P, n: number)")
+    db.define(".view v materialized=false\nv(P, 1) :- at(P).")
+    with db.transaction() as tx:
+        tx.insert("at", [([1, 2],)])
+    for _ in range(3):
+        assert list(db.query("v($x, N)", x=[1, 2])) == [(1,)]
+        assert list(db.query("v($x, N)", x=(1, 3))) == []
+    assert db.kept_answers.parameters == 2
+    assert kept.question_of("v(X, $x)", {"x": 10**5000}) is None

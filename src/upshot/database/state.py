@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from upshot.active.caller import at_once
-from upshot.core.errors import DataError, UsageError, unknown_relation
+from upshot.core.errors import DataError, LimitError, UsageError, unknown_relation
 from upshot.core.schema import Role
 from upshot.database import explain, live
 from upshot.database.changes import undecided_relation
@@ -231,7 +231,9 @@ class State:
     def after_change(self) -> None:
         """Do the background work of a durable database. The caller holds the write lock and the lock of the state."""
         if self.kept.places:
-            live.kept.trim(self)
+            # The change is made: what cannot be evicted within the limits of this thread is evicted at the next one.
+            with suppress(LimitError):
+                live.kept.trim(self)
         if self.journal is not None:
             self.journal.after_change(self.engine, self.version, self.compiled)
 

@@ -89,6 +89,8 @@ class Translation:
     """The functions of the user, by `@name`: each name with its types."""
     now: datetime | None = None
     """The time of a query; a view has none."""
+    reads_clock: bool = False
+    """Set when a term is made of that time."""
     items: list[Item] = field(default_factory=list)
     homes: dict[str, Source] = field(default_factory=dict)
     """The source that each variable of a column comes from."""

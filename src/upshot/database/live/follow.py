@@ -9,7 +9,7 @@ from typing import Any
 
 from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
-from upshot.core.rows import Row, Rows, row_set
+from upshot.core.rows import Row, Rows, comparable_row, row_set
 from upshot.database.commit import Proposal, settle
 from upshot.database.durable.history import past_events, refuse_forgotten
 from upshot.database.durable.past_states import PastStates, refuse_unreachable
@@ -205,8 +205,18 @@ def release(state: State, query: LiveQuery, row: Row) -> None:
 def take_back(state: State) -> None:
     """Removes the queries that nobody follows any more, and the parameters of the others. The caller may change the
     engine."""
-    live, gone = state.live, dict[str, list[Row]]()
+    live = state.live
     released, live.released = live.released, []
+    try:
+        _remove(state, released)
+    except BaseException:
+        # The rows are still in the engine: they are removed before the next change.
+        live.released = released + live.released
+        raise
+
+
+def _remove(state: State, released: list[tuple[LiveQuery, Row]]) -> None:
+    live, gone = state.live, dict[str, list[Row]]()
     followed = [each for each in live.by_answer.values() if each.followers or each.kept]
     if len(followed) < len(live.by_answer):
         install(state, followed)
@@ -249,7 +259,7 @@ def live_query(state: State, text: str, values: Mapping[str, Any]) -> tuple[Live
         live.made += 1
         name = f"$live{live.made}"
         found = LiveQuery(name, text, shape(text, values, state.schemas, functors, name)[0], key)
-    return found, row
+    return found, comparable_row(row)
 
 
 def install(state: State, queries: list[LiveQuery]) -> None:

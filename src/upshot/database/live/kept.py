@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, UsageError
@@ -24,7 +27,6 @@ from upshot.database.placement import placement_of
 from upshot.engine.time_limit import Interruption
 
 if TYPE_CHECKING:
-    from upshot.core.schema import Schema
     from upshot.database.program.compile import Compiled
     from upshot.database.state import State
 
@@ -54,11 +56,31 @@ def question_of(text: object, values: Mapping[str, Any]) -> Question | None:
     """The question as a key: values that are equal but of two types are two. None if it is too long to be noted."""
     if not isinstance(text, str) or not values:
         return None
-    given = tuple((name, type(value), repr(value)) for name, value in sorted(values.items()))
-    return (text, given) if len(text) + sum(len(each[2]) for each in given) <= LONGEST_NOTED else None
+    given = tuple((name, _key(value)) for name, value in sorted(values.items()))
+    if any(key is None for _, key in given):
+        return None
+    return (text, given) if len(text) + sum(len(key[1]) for _, key in given if key) <= LONGEST_NOTED else None
 
 
-def note(state: State, text: object, values: Mapping[str, Any], schema: Schema) -> None:
+_TYPES = frozenset({bool, int, float, str, Decimal, date, datetime, NoneType})
+
+
+def _key(value: object) -> tuple[type, str] | None:
+    """The value as a part of a key; None if its text does not tell it from others, as that of a subclass may not."""
+    if type(value) in (list, tuple):
+        return (type(value), repr(value)) if all(map(_key, value)) else None  # type: ignore[call-overload]
+    if type(value) not in _TYPES or (isinstance(value, int) and value.bit_length() > _WIDEST):
+        return None
+    if isinstance(value, str) and len(value) > LONGEST_NOTED:
+        return None
+    return type(value), repr(value)
+
+
+_WIDEST = 128
+"""Bits of the largest integer; no column holds one as large."""
+
+
+def note(state: State, text: object, values: Mapping[str, Any]) -> None:
     """Remember that the question was answered on demand. The caller has the lock."""
     kept = state.kept
     question = question_of(text, values)
@@ -66,7 +88,7 @@ def note(state: State, text: object, values: Mapping[str, Any], schema: Schema) 
         return
     kept.on_demand += 1
     if question not in kept.notes:
-        kept.notes[question] = Note(schema, state.compiled)
+        kept.notes[question] = Note(kept.program_number(state.compiled))
     kept.notes.move_to_end(question)
     if len(kept.notes) > MOST_NOTED:
         kept.notes.popitem(last=False)
@@ -80,8 +102,8 @@ def answer(state: State, text: object, values: Mapping[str, Any]) -> Rows | None
     found = None if question is None else kept.notes.get(question)
     if found is None:
         return None
-    if found.program is not state.compiled:
-        found.program, found.place, found.refused = state.compiled, None, False
+    if found.program != (program := kept.program_number(state.compiled)):
+        found.program, found.place, found.refused = program, None, False
     if found.refused:
         return None
     if found.place is None or not _is_kept(state, found.place):
@@ -92,7 +114,7 @@ def answer(state: State, text: object, values: Mapping[str, Any]) -> Rows | None
     kept.hits += 1
     kept.places[found.place] = state.version
     kept.places.move_to_end(found.place)
-    return Rows.of(found.schema, list(follow.answers(state, state.live.by_answer[name], row)))
+    return follow.answers(state, state.live.by_answer[name], row)
 
 
 def _is_kept(state: State, place: Place) -> bool:
@@ -111,6 +133,7 @@ def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> No
             query, row = follow.live_query(state, text, values)
             if not _is_selective(query, state):
                 found.refused = True
+                follow.take_back(state)
                 return
             follow.keep(state, query, row)
         except Interruption:
@@ -154,8 +177,9 @@ def trim(state: State) -> None:
     kept, live = state.kept, state.live
     if not kept.places:
         return
-    for place in [each for each in kept.places if not _is_kept(state, each)]:
-        del kept.places[place]
+    # Queries are left out, and views become stored, only with another layer.
+    if kept.examined is not live.layer:
+        _examine(state)
     bound = 0 if placement_of(state.engine).engine == "spark" else kept.bound
     while kept.places:
         place, asked = next(iter(kept.places.items()))
@@ -169,6 +193,23 @@ def trim(state: State) -> None:
         live.released.append((query, row))
         follow.take_back(state)
     kept.rows = 0
+
+
+def _examine(state: State) -> None:
+    """Forget the parameters of queries that are gone, and release those of queries whose views are stored now."""
+    kept, live = state.kept, state.live
+    unstored = state.compiled.plan.on_demand.unstored
+    useful = {name for name, query in live.by_answer.items() if not unstored.isdisjoint(_below(query, state.compiled))}
+    for place in [each for each in kept.places if each[0] not in useful or not _is_kept(state, each)]:
+        del kept.places[place]
+        if _is_kept(state, place):
+            query = live.by_answer[place[0]]
+            query.kept.discard(place[1])
+            live.released.append((query, place[1]))
+            kept.evicted += 1
+    if live.released:
+        follow.take_back(state)
+    kept.examined = live.layer
 
 
 def rows_kept(state: State) -> int:

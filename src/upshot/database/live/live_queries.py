@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError, EngineError, Error, LimitError
-from upshot.core.rows import Row, Rows
+from upshot.core.rows import Row, Rows, comparable_row
 from upshot.core.schema import Role, Schema
 from upshot.database.watch import Event, Topic
 
@@ -131,7 +131,7 @@ class LiveQueries:
             width = query.shape.parameters.arity
             for sign, rows in enumerate(deltas[name]):
                 for row in rows:
-                    changes.setdefault(row[:width], ([], []))[sign].append(row[width:])
+                    changes.setdefault(comparable_row(row[:width]), ([], []))[sign].append(row[width:])
             for parameters, (inserted, deleted) in changes.items():
                 if parameters in query.followers:
                     told = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))
@@ -147,10 +147,10 @@ Place = tuple[str, Row]
 
 @dataclass(slots=True)
 class Note:
-    """A question that was asked. `refused` in a program: it is answered on demand as long as that is the program."""
+    """A question that was asked. `refused` in a program, by its number: it is answered on demand as long as that is the
+    program."""
 
-    schema: Schema
-    program: Compiled
+    program: int
     place: Place | None = None
     refused: bool = False
 
@@ -185,6 +185,11 @@ class KeptAnswers:
     on_demand: int = 0
     admitted: int = 0
     evicted: int = 0
+    program: Compiled | None = None
+    programs: int = 0
+    """The last program that a question was asked under, and its number."""
+    examined: object = None
+    """The layer whose queries `places` fits."""
     stored: dict[str, tuple[Compiled, tuple[str, ...]]] = field(default_factory=dict)
     """The relations that each live query has in the engine, in a layer."""
 
@@ -192,6 +197,12 @@ class KeptAnswers:
         """Answer the questions of a live query that has failed on demand."""
         for note in self.notes.values():
             note.refused |= note.place is not None and note.place[0] == name
+
+    def program_number(self, program: Compiled) -> int:
+        """The number of the program. Notes have it instead of the program, which they would keep in memory."""
+        if program is not self.program:
+            self.program, self.programs = program, self.programs + 1
+        return self.programs
 
 
 def reads_of(shape: LiftedQuery) -> set[str]:

@@ -36,7 +36,7 @@ def query(state: State, text: object, values: Mapping[str, Any]) -> Rows:
         schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
         found = engine.query(schema, clauses)
         if values and state.notes_questions:
-            live.kept.note(state, text, values, found.schema)
+            live.kept.note(state, text, values)
         return found
 
 

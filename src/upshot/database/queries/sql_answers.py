@@ -63,8 +63,8 @@ def _answered(state: State, text: object, values: Mapping[str, Any], *, is_open:
             _refuse_recursion(query.rules)
         found = (engine.query_open if is_open else engine.query)(query.answer, clauses, {}, query.helpers)
         if not query.order and query.limit is None and not query.offset:
-            if is_current and values and state.notes_questions:
-                live.kept.note(state, text, values, found.schema)
+            if is_current and values and state.notes_questions and not query.reads_clock:
+                live.kept.note(state, text, values)
             return found
         rows = found.sorted()
     # From the last key to the first: sorting keeps the order of equals.

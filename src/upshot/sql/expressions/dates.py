@@ -287,6 +287,7 @@ def _now(block: Block, node: exp.Expression) -> Value:
             help="a view changes by transactions only, and not with time: keep the date in a table, or pass it to "
             "a query as a parameter",
         )  # fmt: skip
+    block.translation.reads_clock = True
     is_date = isinstance(node, exp.CurrentDate)
     term: Term = Constant(now.date(), DATE) if is_date else Constant(now, TIMESTAMP)
     found: Type = DATE if is_date else TIMESTAMP

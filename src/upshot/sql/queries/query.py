@@ -40,6 +40,8 @@ class SqlQuery:
     offset: int = 0
     version: int | None = None
     """The version that all its tables are read at, from `VERSION AS OF`."""
+    reads_clock: bool = False
+    """The answer depends on the time at which it is asked for."""
 
 
 def sql_query(
@@ -108,6 +110,7 @@ def _query(
         None if most is None else _count(statement, most, constants, "LIMIT"),
         0 if offset is None else _count(statement, offset.expression, constants, "OFFSET"),
         version,
+        translation.reads_clock,
     )
 
 
