@@ -163,7 +163,7 @@ def test_nothing_begins_to_be_kept_while_somebody_else_writes() -> None:
 
 
 def test_a_kept_query_that_fails_is_answered_on_demand_and_harms_no_commit() -> None:
-    db = upshot.connect()
+    db = upshot.connect(keep_answers=100_000)
     db.define(UNSTORED + ".decl load(x: symbol, n: number)\n")
     chains(db, 20)
     with db.transaction() as tx:
@@ -235,7 +235,7 @@ def test_a_query_that_reads_the_clock_is_answered_anew() -> None:
 
 
 def test_nan_is_one_parameter_for_followers_and_kept_answers() -> None:
-    db = upshot.connect()
+    db = upshot.connect(keep_answers=100_000)
     db.define(
         ".decl at(x: float, y: number)\n.decl v(x: float, y: number)\n.view v materialized=false\nv(X, Y) :- at(X, Y)."
     )
@@ -314,7 +314,7 @@ def test_a_commit_does_not_walk_the_kept_parameters(monkeypatch: pytest.MonkeyPa
 
 
 def test_records_and_large_numbers_are_asked_for_like_others() -> None:
-    db = upshot.connect()
+    db = upshot.connect(keep_answers=100_000)
     db.define(".type P = [a: number, b: number]\n.decl at(p: P)\n.decl v(p: P, n: number)")
     db.define(".view v materialized=false\nv(P, 1) :- at(P).")
     with db.transaction() as tx:

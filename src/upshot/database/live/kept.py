@@ -22,7 +22,7 @@ from upshot.core.fact_text import spelled
 from upshot.core.rows import Row, Rows
 from upshot.database.live import follow
 from upshot.database.live.layer import relations_below
-from upshot.database.live.live_queries import MOST_KEPT, KeptQuery, LiveQuery, Note, Place, Question, reads_of
+from upshot.database.live.live_queries import KeptQuery, LiveQuery, Note, Place, Question, reads_of
 from upshot.database.placement import placement_of
 from upshot.engine.time_limit import Interruption
 
@@ -245,7 +245,7 @@ def use(state: State) -> KeptUse:
 def limit(state: State, rows: int) -> None:
     """Bound the rows of kept answers from now on; 0 switches them off. The caller may change the engine."""
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        hint = f"pass a non-negative number of rows, such as {MOST_KEPT:_}; 0 keeps none"
+        hint = "pass a non-negative number of rows, such as 100_000; 0 keeps none"
         raise UsageError(f"invalid `keep_answers`: {rows!r}", code="wrong-argument", help=hint)
     state.kept.bound = rows
     if not rows:

@@ -138,9 +138,6 @@ class LiveQueries:
                     yield query.topic(parameters), Event(query.text, version, *told)
 
 
-MOST_KEPT = 100_000
-"""Rows, answers and what they are derived from, that kept answers may take."""
-
 Question = tuple[Any, ...]
 Place = tuple[str, Row]
 
@@ -176,7 +173,7 @@ class KeptAnswers:
     """The questions that were asked, and the parameters that are kept, both from the one that was asked longest ago.
     `places` has the version at which each was last asked for."""
 
-    bound: int = MOST_KEPT
+    bound: int = 0
     rows: int = 0
     """Rows that they take, as of the last commit or the last that began to be kept."""
     notes: OrderedDict[Question, Note] = field(default_factory=OrderedDict)
