@@ -21,7 +21,7 @@ setup: $(DEV) ## make .venv, install everything, compile the kernels once
 demo: $(RUN) ## who can read what, why, and what to revoke; on the local engine, then on Spark where Java 17 is there
 	@$(BIN)/upshot demo
 
-test: $(DEV) ## every suite, some at a time, with its budget and its time
+test: $(DEV) ## every suite, two at a time, with its budget and its time
 	@$(BIN)/python tests/run_suites.py
 
 check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
