@@ -42,6 +42,7 @@ def test_update_finds_the_realizations_of_each_worked_example(upshot: Run, golde
 def test_the_same_as_data(upshot: Run, golden: Golden, tmp_path: Path) -> None:
     *ways, end = map(json.loads, update(upshot, golden, tmp_path, "--format", "json").out.splitlines())
     assert golden.agrees([*_changes(each, "insert", "+"), *_changes(each, "delete", "-")] for each in ways)
+    assert tuple(end.pop("unbounded", ())) == golden.unbounded
     assert end == {"status": golden.status, "reason": golden.reason, "found": len(golden.ways)}
 
 

@@ -55,7 +55,7 @@ CONSTRAINED = CLOSURE + ".decl some()  some() :- p(X, Y).  .deny ic1() :- !some(
 @dataclass(frozen=True, slots=True)
 class Golden:
     """What is asked of a program and its facts, row by row as `+p(2)`, and the answer: the changes of each realization,
-    how the search ended and in what words."""
+    how the search ended and in what words, and the recursive views whose rows can need any number of new values."""
 
     number: int
     program: str
@@ -66,6 +66,7 @@ class Golden:
     reason: str
     frozen: tuple[str, ...] = ()
     new_values: int = 2
+    unbounded: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -100,17 +101,17 @@ GOLDENS = (
     Golden(
         3, CHOSEN, 'q("2"). b("1", "2").', ("+some()",),
         _ways('+r("1")', *(f'+r("{x}") & +{other}("{x}")' for x in "cba" for other in "st")),
-        "all", "these are all 7", frozen=("q", "b"),
+        "all", "these are all 7", frozen=("q", "b"), unbounded=("p",),
     ),
     Golden(4, ENDLESS, "", ("+h()",), (), "bounds reached", "none found within 2 new values"),
     Golden(5, EITHER, "p(1).", ("+g(1)",), _ways("+z(1)", "+q(1) & +p(?1)"), "all", "these are all 2"),
     Golden(
         6, CONSTRAINED, "e(1, 2). e(1, 4). e(2, 3).", ("-h(1, 3)",),
-        _ways("+e(1, 3)", "-e(1, 2)", "-e(2, 3)"), "all", "these are all 3",
+        _ways("+e(1, 3)", "-e(1, 2)", "-e(2, 3)"), "all", "these are all 3", unbounded=("p",),
     ),
     Golden(
         7, CLOSURE, "", ("+p(1, 2)",), _ways("+e(1, 2)", "+e(1, ?1) & +e(?1, 2)"),
-        "bounds reached", "2 found within 1 new value", new_values=1,
+        "bounds reached", "2 found within 1 new value", new_values=1, unbounded=("p",),
     ),
 )  # fmt: skip
 
