@@ -311,6 +311,7 @@ def test_a_commit_does_not_walk_the_kept_parameters(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kept, "_is_kept", lambda *_: pytest.fail("walked"))
     with db.transaction() as tx:
         tx.insert("edge", [("b", "c")])
+    assert db.kept_answers.parameters == 5
 
 
 def test_records_and_large_numbers_are_asked_for_like_others() -> None:
