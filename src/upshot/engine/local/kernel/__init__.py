@@ -1,5 +1,5 @@
 """The kernel: a small machine over raw memory, in Python and as machine code.
 
 Instructions in; staged changes out. Read `layout`, `memory`, `sets`, `changes`, `instructions`, `kernel`; then
-`compiled` and `machine`.
+`plain`, `compiled` and `machine`.
 """

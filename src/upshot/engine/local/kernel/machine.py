@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from upshot.core.resources import exhausted
-from upshot.engine.local.kernel import cells, changes, kernel, sets, sharing, walks
 from upshot.engine.local.kernel.code_cache import Compilation
+from upshot.engine.local.kernel.plain import entries
 
 log = logging.getLogger("upshot.engine")
 
@@ -24,6 +24,7 @@ LENIENCE = 40
 WORTH_WAITING = 1_000_000
 """Steps of one piece of work that is not begun without machine code."""
 _COMPILED = "upshot.engine.local.kernel.compiled"
+_PLAIN = entries()
 
 
 class Machine:
@@ -36,13 +37,7 @@ class Machine:
         self.seconds_waited = 0.0
         self._lenience = 0
         self._compilation = Compilation()
-        self._bind(
-            {
-                function.__name__: function
-                for module in (cells, sets, changes, sharing, walks, kernel)
-                for function in module.ENTRIES
-            }
-        )
+        self._bind(_PLAIN)
 
     def load(self) -> None:
         """Loads machine code without switching to it; other threads go on without it while they have little to do."""
