@@ -99,3 +99,19 @@ def test_what_a_view_of_sql_was_split_into_is_not_named() -> None:
     db.define(PROGRAM)
     db.define("CREATE VIEW most AS SELECT x FROM a WHERE x > (SELECT max(x) FROM c);")
     assert db.search_reach(["most"]) == {"most", "a", "c"}
+
+
+def test_the_rules_of_a_search_are_made_once_for_each_program() -> None:
+    with upshot.connect() as db:
+        db.define(PROGRAM)
+        with db.transaction() as tx:
+            tx.insert("a", [(number,) for number in range(3)])
+        made = []
+        for number in range(3):
+            assert len(list(db.realize(delete={"v": [(number,)]}))) == 2
+            ((asked, rules),) = db._state.compiled.search_rules.items()
+            made.append((asked, id(rules), len(rules.questions)))
+        assert made == [(frozenset("v"), made[0][1], 1)] * 3
+        db.define(".decl e(x: number) v(X) :- e(X).")
+        assert not db._state.compiled.search_rules
+        assert [way.lines() for way in db.realize({"v": [(7,)]})] == [["+e(7)"]]

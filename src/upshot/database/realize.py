@@ -26,7 +26,7 @@ from upshot.database.search_arguments import (
     require_rows,
     values_of,
 )
-from upshot.database.search_reach import refuse_unsearchable, search_reach, searched_program, views_served
+from upshot.database.search_reach import search_reach, search_rules
 from upshot.database.state import State
 from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
@@ -37,7 +37,7 @@ from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
 from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
-from upshot.revise.rules import Rules, inventing_recursion, leaves_columns_out
+from upshot.revise.rules import inventing_recursion, leaves_columns_out
 from upshot.revise.side_effects import adding_up
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
@@ -63,9 +63,6 @@ class Realizations(Iterator[Realization]):
         limit: int | None = None,
         all_first: bool = False,
     ) -> None:
-        refuse_unsearchable(
-            state.compiled.checked, state.compiled.plan.normal, {name for name, _ in (*request.insert, *request.delete)}
-        )
         self._state, self._request, self._preferences, self._bounds = state, request, preferences, bounds
         self._limit = limit
         self._waiting: list[tuple[int, float, int, Realization]] = []
@@ -83,8 +80,8 @@ class Realizations(Iterator[Realization]):
         self._waited_before = MACHINE.seconds_waited
         self._unproven: list[str] = []
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
-        if self.unbounded:
-            names = ", ".join(f"`{name}`" for name in self.unbounded)
+        if views := self.unbounded:
+            names = ", ".join(f"`{name}`" for name in views)
             self.reason += f", since rows of {names} can need any number of new values"
 
     @property
@@ -204,9 +201,7 @@ class Realizations(Iterator[Realization]):
     def _made(self, preferences: Preferences) -> Search:
         compiled = self._state.compiled
         constraints = [name for name, each in compiled.checked.constraints.items() if each.on_violation == "reject"]
-        asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
-        program = searched_program(compiled.checked, compiled.plan.normal, asked)
-        rules = Rules(program, views_served(program, compiled.visible))
+        rules = search_rules(compiled, frozenset(name for name, _ in (*self._request.insert, *self._request.delete)))
         counted = frozenset[str]()
         if preferences.least_side_effects and not compiled.checked.rules:
             counted = adding_up(compiled.plan.normal, self._request, constraints)

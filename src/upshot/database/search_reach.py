@@ -13,12 +13,17 @@ from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
 from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.explain.explained_rule import read_by
+from upshot.database.program.compile import Compiled
+from upshot.revise.rules import Rules
 from upshot.rewrite.normalize.term_type import term_type, too_long_columns
 from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
 from upshot.values.functors import bare_name, is_functor
+
+REMEMBERED = 64
+"""Sets of requested relations for which a program keeps the rules that are searched."""
 
 
 def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str]:
@@ -38,7 +43,21 @@ def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str
     return frozenset(found - program.hidden)
 
 
-def searched_program(program: CheckedProgram, normal: CheckedProgram, asked: Iterable[str]) -> CheckedProgram:
+def search_rules(compiled: Compiled, asked: frozenset[str]) -> Rules:
+    """The rules that a search for rows of these relations reads, made once for each program. Raises if there is no
+    search for them."""
+    known = compiled.search_rules
+    if asked not in known:
+        checked, normal = compiled.checked, compiled.plan.normal
+        _refuse_unsearchable(checked, normal, asked)
+        program = _searched_program(checked, normal, asked)
+        if len(known) >= REMEMBERED:
+            known.clear()
+        known[asked] = Rules(program, _views_served(program, compiled.visible))
+    return known[asked]
+
+
+def _searched_program(program: CheckedProgram, normal: CheckedProgram, asked: Iterable[str]) -> CheckedProgram:
     """The part of a program, in its normal form, that a search for rows of these relations looks at: as though there
     were no other rules, so that its answer tells nothing about them. Views without a search whose rows decide nothing
     are left out: a trial on the engine shows whether they can be computed."""
@@ -53,7 +72,7 @@ def searched_program(program: CheckedProgram, normal: CheckedProgram, asked: Ite
     return replace(normal, clauses=clauses, strata=tuple(layer for layer in layers if layer))
 
 
-def refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked: Collection[str]) -> None:
+def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked: Collection[str]) -> None:
     """Raise if an answer can depend on the rows of a view that keeps the best row of each group, or on a function of
     users: the search knows derivations, not that a row goes when a better one comes, nor what a function gives."""
     below = inputs(normal)
@@ -86,7 +105,7 @@ def _functor(clause: Clause) -> str | None:
     return next((each.function for each in calls if is_functor(each.function)), None)
 
 
-def views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str, str]:
+def _views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str, str]:
     """For each relation that users do not know, a view that they do and that rests on it."""
     below, found = inputs(program), dict[str, str]()
     for view in (name for layer in program.strata for name in layer if name in visible):

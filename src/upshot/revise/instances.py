@@ -85,7 +85,6 @@ class Demand:
     """The symbols for values of groups, by name."""
     is_possible: Callable[[Instance], bool] = lambda instance: True
     can_gain: Callable[[str], bool] = lambda relation: True
-    _questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
 
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
 
@@ -148,9 +147,10 @@ class Demand:
         self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], *, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
         shape = rule.number, places, names, nulls, tested
-        if shape not in self._questions:
-            self._questions[shape] = self._made_question(rule, places, names, nulls, tested)
-        return self._questions[shape]
+        known = self.rules.questions
+        if shape not in known:
+            known[shape] = self._made_question(rule, places, names, nulls, tested)
+        return known[shape]
 
     def _made_question(
         self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], tested: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
@@ -23,6 +23,9 @@ from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clau
 from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
+
+if TYPE_CHECKING:
+    from upshot.reasons.concrete import InstanceQuery
 
 # ---- aggregates ------------------------------------------------------------------------------------------------------
 
@@ -215,6 +218,8 @@ class Rules:
     serves: Mapping[str, str] = field(default_factory=dict)
     by_view: dict[str, list[RuleParts]] = field(default_factory=dict)
     folds: dict[str, Fold] = field(default_factory=dict)
+    questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
+    """The queries for instances that were made so far, and the variables that they find."""
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from upshot.check.program import CheckedProgram, CheckedRule
     from upshot.core.schema import Schema
     from upshot.plan import ProgramPlan
+    from upshot.revise.rules import Rules
     from upshot.syntax.ast import Item
 
 
@@ -47,6 +48,8 @@ class Compiled:
     rules: ActiveRules
     bindings: BindingRows | None = field(default=None, compare=False)
     """The activations for values that the text has, to be staged with the program."""
+    search_rules: dict[frozenset[str], Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The rules that searches for realizations read, by the requested relations."""
 
     def rule(self, name: str) -> CheckedRule | None:
         """The active rule of that name, awake or not."""
