@@ -11,6 +11,7 @@ import pytest
 import upshot
 from tests.properties.settings import base_seed, case_count
 from upshot.database.watch import Event
+from upshot.plan import following
 
 GRAPH = """
     .decl edge(x: symbol, y: symbol)
@@ -363,3 +364,28 @@ def test_nothing_is_called_after_closing_and_a_late_error_is_kept(query: str) ->
     assert [type(error) for error in failing.errors] == [ZeroDivisionError]
     assert [event.snapshot for event in heard] == [True]
     assert failing.active
+
+
+def test_following_one_view_makes_no_rules_for_changes_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = upshot.connect()
+    db.define(UNSTORED + ".decl far(x: symbol)\nfar(Y) :- reach(_, Y).\n.view far materialized=false\n")
+    chains(db, 20)
+    copy, heard = set[Any](), list[Any]()
+
+    def hear(event: Event) -> None:
+        assert event.snapshot or not copy & set(event.inserted)
+        copy.difference_update(event.deleted)
+        copy.update(event.inserted)
+        heard.append(len(event.inserted) - len(event.deleted))
+
+    db.watch("far", hear)
+    monkeypatch.setattr(following, "changes_of_rules", lambda *_, **__: pytest.fail("rules for a change of rules"))
+    follower = Follower(db, "reach($x, Y)", x="n1")
+    assert heard == [18]
+    db.define('.decl other(x: symbol)\nother(X) :- edge(X, _).\nedge("n1", "m1").')
+    assert heard == [18, 1]
+    follower.check()
+    monkeypatch.undo()
+    db.add_rule("far(X) :- other(X).")
+    assert heard == [18, 1, 2]
+    assert copy == set(db.rows("far"))

@@ -85,13 +85,15 @@ def remade(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[
 
 
 def followed_on_demand(
-    before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], *, sip: bool = True
-) -> DemandProgram | None:
-    """The rules by which the views on demand follow from the rules and rows they had before; None if they cannot.
-    Relations `made` have new tables, so what they held before is out of reach."""
+    before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], recompute: Collection[str], *,
+    sip: bool = True,
+) -> DemandProgram | None:  # fmt: skip
+    """The rules by which the views on demand follow from the rules and rows they had before; None if they cannot, or
+    if none of them is to `recompute`. Relations `made` have new tables, so what they held before is out of reach."""
     if before is None or not before.on_demand.strategies or plan.on_demand.kept != before.on_demand.kept:
         return None
-    if plan.normal == before.normal:
+    if not afresh_on_demand(before, plan, {*recompute, *made}):
+        # Every rule below them is the same: such a change is one like any other.
         return None
     views = {"before": before.on_demand.strategies.keys(), "after": plan.on_demand.strategies.keys()}
     program = changes_of_rules(before.normal, plan.normal, views, sip=sip)
