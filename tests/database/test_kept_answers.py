@@ -163,7 +163,7 @@ def test_nothing_begins_to_be_kept_while_somebody_else_writes() -> None:
 
 
 def test_a_kept_query_that_fails_is_answered_on_demand_and_harms_no_commit() -> None:
-    db = upshot.connect(keep_answers=100_000)
+    db = upshot.connect()
     db.define(UNSTORED + ".decl load(x: symbol, n: number)\n")
     chains(db, 20)
     with db.transaction() as tx:
@@ -235,7 +235,7 @@ def test_a_query_that_reads_the_clock_is_answered_anew() -> None:
 
 
 def test_nan_is_one_parameter_for_followers_and_kept_answers() -> None:
-    db = upshot.connect(keep_answers=100_000)
+    db = upshot.connect()
     db.define(
         ".decl at(x: float, y: number)\n.decl v(x: float, y: number)\n.view v materialized=false\nv(X, Y) :- at(X, Y)."
     )
@@ -315,7 +315,7 @@ def test_a_commit_does_not_walk_the_kept_parameters(monkeypatch: pytest.MonkeyPa
 
 
 def test_records_and_large_numbers_are_asked_for_like_others() -> None:
-    db = upshot.connect(keep_answers=100_000)
+    db = upshot.connect()
     db.define(".type P = [a: number, b: number]\n.decl at(p: P)\n.decl v(p: P, n: number)")
     db.define(".view v materialized=false\nv(P, 1) :- at(P).")
     with db.transaction() as tx:
@@ -325,3 +325,15 @@ def test_records_and_large_numbers_are_asked_for_like_others() -> None:
         assert list(db.query("v($x, N)", x=(1, 3))) == []
     assert db.kept_answers.parameters == 2
     assert kept.question_of("v(X, $x)", {"x": 10**5000}) is None
+
+
+def test_a_large_program_keeps_a_query_after_more_repeats_and_further_values_at_once() -> None:
+    db = graph()
+    more = 3 * kept.RULES_A_REPEAT - len(db._state.compiled.checked.clauses)
+    db.define("".join(f".decl f{i}(x: symbol)\nf{i}(X) :- edge(X, _).\n" for i in range(more)))
+    ask(db, "n3", 3)
+    assert db.kept_answers.parameters == 0
+    ask(db, "n3")
+    assert db.kept_answers.parameters == 1
+    ask(db, "n4", 2)
+    assert db.kept_answers.parameters == 2

@@ -56,7 +56,6 @@ def test_a_query_is_followed_for_many_values_with_one_plan() -> None:
 
 def test_a_query_asked_again_is_kept_current_and_counted() -> None:
     database = database_at()
-    database.keep_answers(100_000)
     with Running(database) as server:
         body = {"query": "closure($x, Y)", "parameters": {"x": "a"}}
         for _ in range(3):

@@ -84,7 +84,7 @@ def serve(
     webhook_allow: _Webhooks = None,
     webhook_insecure: _InsecureWebhooks = False,
     keep: _Keep = None,
-    keep_answers: _KeepAnswers = 0,
+    keep_answers: _KeepAnswers = 100_000,
     max_body: _MaxBody = 8 << 20,
     max_rows: _MaxRows = 100_000,
     max_seconds: _MaxSeconds = 10.0,

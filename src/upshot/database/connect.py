@@ -16,6 +16,7 @@ from upshot.database import durable
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
 from upshot.database.engines import local_engine
+from upshot.database.live.live_queries import MOST_KEPT
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.user_functions import UserFunction
@@ -39,7 +40,7 @@ def connect(
     max_firings: int = MAX_FIRINGS,
     keep: int | str | Mapping[str, Any] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
-    keep_answers: int = 0,
+    keep_answers: int = MOST_KEPT,
 ) -> Database:
     """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty. A
     URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
@@ -83,7 +84,7 @@ def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., An
     """The database with this bound on kept answers, and these functions."""
     for name, code in functions.items():
         made.function(name, code)
-    if rows != 0 or isinstance(rows, bool):
+    if rows != MOST_KEPT or isinstance(rows, bool):
         try:
             made.keep_answers(rows)
         except UsageError:

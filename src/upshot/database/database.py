@@ -411,7 +411,7 @@ class Database(AsksWhy, Revises):
         self._state.live.seconds = seconds
 
     def keep_answers(self, rows: int) -> None:
-        """Bound the rows that answers kept current for repeated queries may take; 0, the default, keeps none.
+        """Bound the rows that answers kept current for repeated queries may take, by default 100,000; 0 keeps none.
         Queries with parameters on a view with `materialized=false` are computed on demand; those asked again with the
         same values are kept current by commits, until they do not fit or 1,000 commits pass without a query."""
         with self._state.writing("limit kept answers"):

@@ -22,7 +22,7 @@ from upshot.core.fact_text import spelled
 from upshot.core.rows import Row, Rows
 from upshot.database.live import follow
 from upshot.database.live.layer import relations_below
-from upshot.database.live.live_queries import KeptQuery, LiveQuery, Note, Place, Question, reads_of
+from upshot.database.live.live_queries import MOST_KEPT, KeptQuery, LiveQuery, Note, Place, Question, reads_of
 from upshot.database.placement import placement_of
 from upshot.engine.time_limit import Interruption
 
@@ -36,6 +36,9 @@ LONGEST_NOTED = 4_096
 """Characters of the longest of them."""
 IDLE_COMMITS = 1_000
 """Commits after which a parameter that was not asked for is no longer kept."""
+RULES_A_REPEAT = 100
+"""Rules of the program for each time that a query must be asked again before its first answers are kept: the plan for
+them takes longer in a larger program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,9 @@ def _is_kept(state: State, place: Place) -> bool:
 def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> None:
     """Keep the answers to the question, if this thread may change the engine now."""
     found.place = None
-    if state.held is not None or placement_of(state.engine).engine == "spark" or not state.writer.acquire_if_free():
+    if not _pays(state, text) or state.held is not None or placement_of(state.engine).engine == "spark":
+        return
+    if not state.writer.acquire_if_free():
         return
     try:
         follow.take_back(state)
@@ -154,6 +159,15 @@ def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> No
             found.place, found.refused = None, True
     finally:
         state.writer.release()
+
+
+def _pays(state: State, text: str) -> bool:
+    """Test whether the query was asked again often enough, whatever its parameters, for a program of this size."""
+    repeats = state.kept.repeats
+    if len(repeats) >= MOST_NOTED and text not in repeats:
+        repeats.clear()
+    repeats[text] = repeats.get(text, 0) + 1
+    return repeats[text] * RULES_A_REPEAT >= len(state.compiled.checked.clauses)
 
 
 def _is_selective(query: LiveQuery, state: State) -> bool:
@@ -245,7 +259,7 @@ def use(state: State) -> KeptUse:
 def limit(state: State, rows: int) -> None:
     """Bound the rows of kept answers from now on; 0 switches them off. The caller may change the engine."""
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        hint = "pass a non-negative number of rows, such as 100_000; 0 keeps none"
+        hint = f"pass a non-negative number of rows, such as {MOST_KEPT:_}; 0 keeps none"
         raise UsageError(f"invalid `keep_answers`: {rows!r}", code="wrong-argument", help=hint)
     state.kept.bound = rows
     if not rows:

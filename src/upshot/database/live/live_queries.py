@@ -138,6 +138,9 @@ class LiveQueries:
                     yield query.topic(parameters), Event(query.text, version, *told)
 
 
+MOST_KEPT = 100_000
+"""Rows, answers and what they are derived from, that kept answers may take by default."""
+
 Question = tuple[Any, ...]
 Place = tuple[str, Row]
 
@@ -173,11 +176,13 @@ class KeptAnswers:
     """The questions that were asked, and the parameters that are kept, both from the one that was asked longest ago.
     `places` has the version at which each was last asked for."""
 
-    bound: int = 0
+    bound: int = MOST_KEPT
     rows: int = 0
     """Rows that they take, as of the last commit or the last that began to be kept."""
     notes: OrderedDict[Question, Note] = field(default_factory=OrderedDict)
     places: OrderedDict[Place, int] = field(default_factory=OrderedDict)
+    repeats: dict[str, int] = field(default_factory=dict)
+    """How often each query was asked again, whatever its parameters."""
     hits: int = 0
     on_demand: int = 0
     admitted: int = 0
