@@ -115,7 +115,7 @@ def test_a_store_made_before_there_were_records_and_cursors_gets_them_when_it_is
         with db.transaction(meta={"n": 1}) as tx:
             tx.insert("edge", [(1, 2)])
     with sqlite3.connect(root / "log.sqlite") as connection:
-        for table in ("records", "cursors", "outbox"):
+        for table in ("records", "cursors", "outbox", "firings"):
             connection.execute(f"DROP TABLE {table}")
     connection.close()
     log = Log(root, read_only=True)

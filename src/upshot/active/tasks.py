@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from upshot.active.firing import Firing, shown
 from upshot.check.program import RuleAction
-from upshot.store import OutboxTask
+from upshot.store import LoggedFiring, OutboxTask
 
 if TYPE_CHECKING:
     from upshot.check.program import CheckedRule
@@ -56,6 +56,12 @@ def as_task(pending: Pending) -> OutboxTask:
     firing = pending.firing
     text = {"rule": firing.rule, "shown": firing.places, "per": pending.per, "actions": actions, "key": firing.key}
     return OutboxTask(*pending.place, json.dumps(text), firing.instances)
+
+
+def logged(firing: Firing) -> LoggedFiring:
+    """For the log of a store."""
+    text = json.dumps({"coupling": firing.coupling, "key": firing.key})
+    return LoggedFiring(firing.rule, text, len(firing.rows), firing.rows)
 
 
 def from_task(task: OutboxTask) -> Pending:

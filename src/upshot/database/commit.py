@@ -29,6 +29,7 @@ from upshot.database.watch import EVERYTHING, CommitEvent, Event
 from upshot.engine.local.kernel.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from upshot.active.firing import Firing
     from upshot.active.run import RuleRun
     from upshot.active.tasks import Pending
     from upshot.database.engines import Deltas, Engine
@@ -50,7 +51,7 @@ class Proposal:
     """A staged change on its way to a version, under the `program` that is to hold then. `examine` raises if it must
     not be; `propagate` is the engine's own unless rules take part; `corrected` puts right what the engine cannot know
     of; relations `afresh` are shown whole to watchers. What is `left` to be done, and what it `settles`, is written
-    with it, and so is its `meta`, a JSON text."""
+    with it, and so are its `firings` and its `meta`, a JSON text."""
 
     program: Compiled
     examine: Callable[[Engine, Deltas], ConstraintFindings]
@@ -59,6 +60,7 @@ class Proposal:
     afresh: Collection[str] = ()
     meta: str | None = None
     left: list[Pending] = field(default_factory=list)
+    firings: Sequence[Firing] = ()
     settles: Pending | None = None
     followed: Followed | None = None
     """The live queries of a definition."""
@@ -130,6 +132,7 @@ def _with_rules(state: State, run: RuleRun, proposal: Proposal) -> Callable[[], 
     def propagate() -> Deltas:
         deltas = run.finish()
         proposal.left += rules.transaction_rules.tasks_left(state, run)
+        proposal.firings = run.firings
         return deltas
 
     return propagate

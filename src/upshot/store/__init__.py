@@ -24,7 +24,7 @@ from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.store.backup import back_up, back_up_from_outside, pinned_log
-    from upshot.store.entries import Entry, NewProgram, OutboxTask, Relation
+    from upshot.store.entries import Entry, LoggedFiring, NewProgram, OutboxTask, Relation
     from upshot.store.log import Encoded
     from upshot.store.opening import accept_loss, open_lake_store, open_store
     from upshot.store.recovery import Recovered
@@ -36,6 +36,7 @@ else:
         {
             "Encoded": "upshot.store.log",
             "Entry": "upshot.store.entries",
+            "LoggedFiring": "upshot.store.entries",
             "NewProgram": "upshot.store.entries",
             "Recovered": "upshot.store.recovery",
             "Relation": "upshot.store.entries",
@@ -54,6 +55,7 @@ else:
 __all__ = [
     "Encoded",
     "Entry",
+    "LoggedFiring",
     "NewProgram",
     "OutboxTask",
     "Recovered",

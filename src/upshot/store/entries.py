@@ -47,9 +47,21 @@ class OutboxTask:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedFiring:
+    """A firing of an active rule in a commit: `text` is the committer's JSON, `count` the number of its `rows`, which
+    are None if they are too many for the log."""
+
+    rule: str
+    text: str
+    count: int
+    rows: Rows | None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One commit: inserted and deleted rows by relation; `meta` is the committer's JSON object, as text. `tasks` are
-    pending; finished tasks of earlier commits are in `done`, by version and number."""
+    pending; finished tasks of earlier commits are in `done`, by version and number. `firings` are in the order of the
+    turns of their rules."""
 
     version: int
     changes: Mapping[str, tuple[Rows, Rows]]
@@ -57,6 +69,7 @@ class Entry:
     program: NewProgram | None = None
     tasks: tuple[OutboxTask, ...] = ()
     done: tuple[tuple[int, int], ...] = ()
+    firings: tuple[LoggedFiring, ...] = ()
 
 
 def relations_text(relations: Iterable[Relation]) -> str:

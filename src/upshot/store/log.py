@@ -42,6 +42,10 @@ LATER_TABLES = (
     PRIMARY KEY (kind, id)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS cursors (
     name TEXT PRIMARY KEY, version INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS firings (
+    version INTEGER NOT NULL, number INTEGER NOT NULL, rule TEXT NOT NULL, text TEXT NOT NULL, count INTEGER NOT NULL,
+    rows BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, number)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS firings_of_rule ON firings (rule, version)",
 )
 """Stores that were made before there was one of these get it when they are opened."""
 
@@ -50,6 +54,8 @@ FORMAT = 1
 APPLICATION = 0x55505348
 """`UPSH`: what `file` and SQLite show as the application id."""
 
+FIRINGS_SINCE = "firings_since"
+"""The key of the version after which firings are logged."""
 _HEADER = 100
 _PAGE = 256
 """Commits that are fetched at a time."""
@@ -124,6 +130,18 @@ class OutboxRow(NamedTuple):
     rows: bytes
 
 
+class FiringRow(NamedTuple):
+    """A firing of an active rule: `text` is JSON, `size` the number of its rows, `rows` a side as
+    `encoding` writes them, None if there are too many."""
+
+    version: int
+    number: int
+    rule: str
+    text: str
+    size: int
+    rows: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` what was left by
@@ -134,6 +152,7 @@ class Encoded:
     definition: DefinitionRow | None = None
     outbox: tuple[OutboxRow, ...] = ()
     done: tuple[OutboxRow, ...] = ()
+    firings: tuple[FiringRow, ...] = ()
 
 
 def checksum(row: Iterable[Any]) -> int:
@@ -219,6 +238,8 @@ class Log:
                         execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
                     for task in encoded.outbox:
                         execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
+                    for firing in encoded.firings:
+                        execute("INSERT INTO firings VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(firing))
                     _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
             self._acknowledge(Mark(group[-1].commit.version, self._reached.writes))
 
@@ -234,9 +255,11 @@ class Log:
 
     def complete(self, identity: str) -> None:
         """Makes the tables that an older version of Upshot did not, and a name for the store that no other has."""
+        started = 0 if self._has_table("firings") else self.last_version()
         with self.changing() as execute:
             for table in LATER_TABLES:
                 execute(table)
+            execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (FIRINGS_SINCE, str(started)))
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
     def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
@@ -268,7 +291,7 @@ class Log:
                 self._reached = lower
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
-            for table in ("commits", "changes", "definitions", "outbox"):
+            for table in ("commits", "changes", "definitions", "outbox", "firings"):
                 execute(f"DELETE FROM {table} WHERE version >= ?", (version,))  # noqa: S608 - names from this file
             for task in done:
                 execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
@@ -297,6 +320,7 @@ class Log:
                 execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_BATCHES, stream, str(batch))))
             execute("DELETE FROM commits WHERE version <= ?", (until,))
             execute("DELETE FROM changes WHERE version <= ?", (until,))
+            execute("DELETE FROM firings WHERE version <= ?", (until,))
             execute(
                 "DELETE FROM definitions WHERE version < (SELECT max(version) FROM definitions WHERE version <= ?)",
                 (until,),
@@ -449,6 +473,27 @@ class Log:
         """The program in force after this version; nothing before the first."""
         rows = self._fetch("SELECT * FROM definitions WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
         return DefinitionRow(*_opened(rows[0], "definition")) if rows else None
+
+    def firings(self, version: int) -> list[FiringRow]:
+        """The firings of one commit, in order."""
+        rows = self._fetch("SELECT * FROM firings WHERE version = ? ORDER BY number", (version,))
+        found = [FiringRow(*_opened(row, "commit")) for row in rows]
+        if [row.number for row in found] != list(range(len(found))):
+            raise damaged(f"`{LOG}` lacks a firing of version {version}")
+        return found
+
+    def firings_of(self, rule: str, after: int, until: int) -> list[FiringRow]:
+        """The firings of one rule with after < version ≤ until."""
+        query = "SELECT * FROM firings WHERE rule = ? AND version > ? AND version <= ? ORDER BY version, number"
+        with self._guard:
+            self._refuse_dropped(after)
+            return [FiringRow(*_opened(row, "commit")) for row in self._fetch(query, (rule, after, until))]
+
+    def firings_since(self) -> int:
+        """The version after which firings are in the log; an older store has them from when it was opened."""
+        if not self._has_table("firings"):
+            return self.last_version()
+        return int(self.meta().get(FIRINGS_SINCE, "0"))
 
     def tasks(self) -> list[OutboxRow]:
         """The open tasks, oldest first."""

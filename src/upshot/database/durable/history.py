@@ -5,36 +5,78 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from upshot.core.errors import UsageError
+from upshot.core.rows import Row, Rows, row_set
 from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import Journal
 from upshot.database.program.stored_text import program_text
 from upshot.database.watch import Event
-from upshot.store import Relation, Store
+from upshot.store import LoggedFiring, Relation, Store
 from upshot.store.entries import relations_from
 from upshot.store.log import ChangeRow, CommitRow
 
 
+@dataclass(frozen=True, slots=True)
+class PastFiring:
+    """A firing in the log: the `rule`, its `coupling`, and the `count` of the rows that it fired for. The `key` is
+    empty if nothing ran after the commit."""
+
+    rule: str
+    coupling: str
+    key: str
+    version: int
+    count: int
+    _rows: Rows | None = field(repr=False)
+
+    @property
+    def has_rows(self) -> bool:
+        """Test whether its rows are in the log, which has those of small firings only."""
+        return self._rows is not None
+
+    @property
+    def rows(self) -> Rows:
+        """What it fired for."""
+        if self._rows is None:
+            raise UsageError(
+                f"the {self.count:,} rows for which `{self.rule}` fired in version {self.version} are not in the log",
+                code="history-not-kept",
+                help="rows of small firings are; read the changes of the commit",
+            )
+        return self._rows
+
+
 class PastCommit:
     """One commit of the past: `version`, `time` (UTC), `meta` as the committer gave it, and the `program` in force from
-    then on if it changed. `changes` are read when somebody asks, while the database is open."""
+    then on if it changed. `changes` and `firings` are read when somebody asks, while the database is open."""
 
-    __slots__ = ("_read", "meta", "program", "time", "version")
+    __slots__ = ("_read", "_store", "meta", "program", "time", "version")
 
-    def __init__(self, row: CommitRow, program: str | None, read: Callable[[], ChangeSet]) -> None:
+    def __init__(self, row: CommitRow, program: str | None, read: Callable[[], ChangeSet], store: Store) -> None:
         self.version = row.version
         self.time = dt.datetime.fromisoformat(row.time)
         self.meta: dict[str, Any] = json.loads(row.meta) if row.meta else {}
         self.program = program
-        self._read = read
+        self._read, self._store = read, store
 
     @property
     def changes(self) -> ChangeSet:
         """The exact net change of every relation there was, as `tx.changes` showed it."""
         return self._read()
+
+    @property
+    def has_firings(self) -> bool:
+        """Test whether the firings of this version are in the log: an older store has none of earlier ones."""
+        return self.version > self._store.firings_since
+
+    @property
+    def firings(self) -> tuple[PastFiring, ...]:
+        """The active rules that fired in its transaction, in order, as in `tx.firings`."""
+        return tuple(_firing(self.version, each) for each in self._store.firings(self.version))
 
     def __repr__(self) -> str:
         return f"<commit {self.version}, {self.time:%Y-%m-%d %H:%M:%S}>"
@@ -46,7 +88,7 @@ def history(journal: Journal, since: int, until: int, *, reverse: bool = False) 
     refuse_forgotten(store, since, until)
     programs = {row.version: program_text(row.program) for row in store.definitions(since, until)}
     return (
-        PastCommit(row, programs.get(row.version), partial(_changes, store, row.version))
+        PastCommit(row, programs.get(row.version), partial(_changes, store, row.version), store)
         for row in store.commits(since, until, reverse=reverse)
     )
 
@@ -93,6 +135,20 @@ def past_events(store: Store, view: str, since: int, until: int) -> Iterator[Eve
             yield from (_event(store, relation, change) for change in found)
     for change in changes.before(until + 1):
         yield _event(store, relation, change)
+
+
+def past_firings(store: Store, rule: str, since: int, until: int) -> Iterator[Event]:
+    """The events of a rule that a watcher missed: the rows of all its firings in a version, once."""
+    for version, found in groupby(store.firings_of(rule, since, until), lambda each: each[0]):
+        rows = [_firing(version, firing).rows for _, firing in found]
+        every = frozenset[Row]().union(*map(row_set, rows))
+        schema = rows[-1].schema
+        yield Event(rule, version, Rows.of(schema, list(every)), Rows.of(schema, []))
+
+
+def _firing(version: int, found: LoggedFiring) -> PastFiring:
+    known = json.loads(found.text)
+    return PastFiring(found.rule, known["coupling"], known["key"], version, found.count, found.rows)
 
 
 class _Ahead:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from upshot.active.tasks import as_task
+from upshot.active.tasks import as_task, logged
 from upshot.check.program import Clause
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows, row_set
@@ -71,12 +71,15 @@ class Journal:
         block fail. What is large is written before this returns."""
         program, new, meta = None, proposal.program, proposal.meta
         tasks = tuple(map(as_task, proposal.left))
+        firings = tuple(map(logged, proposal.firings))
         done = () if proposal.settles is None else (proposal.settles.place,)
         if new.program != old.program:
             program, deltas = self._new_program(engine, old, new, deltas)
         relations = self.relations if program is None else program.relations
         changes = {name: delta for name, delta in deltas.items() if name in relations}
-        return self._recorded(self.store.prepare(Entry(version, changes, meta, program, tasks, done)), relations)
+        return self._recorded(
+            self.store.prepare(Entry(version, changes, meta, program, tasks, done, firings)), relations
+        )
 
     @contextmanager
     def _recorded(self, encoded: Encoded, relations: Mapping[str, Relation]) -> Iterator[None]:

@@ -11,7 +11,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.rows import Row, Rows, comparable_row, row_set
 from upshot.database.commit import Proposal, settle
-from upshot.database.durable.history import past_events, refuse_forgotten
+from upshot.database.durable.history import past_events, past_firings, refuse_forgotten
 from upshot.database.durable.past_states import PastStates, refuse_unreachable
 from upshot.database.engines import Deltas, Engine
 from upshot.database.live.layer import layered
@@ -39,10 +39,14 @@ def watch_relation(
             rows = Rows.of(schema, []) if is_rule else engine.rows(view)
             first = Event(view, state.version, rows, Rows.of(schema, []), snapshot=True)
             state.feed.add(subscription, [first])
-        elif state.journal is not None and not is_rule:
+        elif state.journal is not None:
             store = state.journal.store
             refuse_forgotten(store, since, state.version)
-            state.feed.add(subscription, past_events(store, view, since, state.version))
+            past = past_events(store, view, since, state.version)
+            if is_rule:
+                # Firings that are not kept are refused before anything is heard.
+                past = iter(list(past_firings(store, view, since, state.version)))
+            state.feed.add(subscription, past)
         elif since == state.version:
             state.feed.add(subscription)
         else:

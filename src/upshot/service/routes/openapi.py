@@ -68,6 +68,7 @@ class Firing(_Shape):
     rule: str
     rows: list[Values]
     causes: list[FiringCause] | None = Field(None, description="for each row, with `causes=true`; null if not kept")
+    rows_not_kept: int | None = Field(None, description="of a repeated request: their number, if the log lacks them")
 
 
 class Outcome(BaseModel):

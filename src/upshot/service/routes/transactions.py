@@ -19,7 +19,14 @@ from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
 from upshot.service.routes.openapi import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
 from upshot.service.service import Service
-from upshot.service.wire.answers import count_rows, json_response, readable_changes, readable_firings, readable_rows
+from upshot.service.wire.answers import (
+    count_rows,
+    json_response,
+    readable_changes,
+    readable_firings,
+    readable_past_firings,
+    readable_rows,
+)
 from upshot.service.wire.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
 from upshot.service.wire.errors import Refused
 from upshot.service.writing.idempotency import sent
@@ -101,8 +108,8 @@ def _outcome(made: Transaction, scopes: Scopes, *, causes: bool = False) -> dict
 
 
 def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, Any]:
-    """The log's record of the version that the same request made before. Firings are not kept there."""
-    known: dict[str, Any] = {"version": done.version, "firings": [], "violations": {}, "repaired": {}, "repeated": True}
+    """The log's record of the version that the same request made before."""
+    known: dict[str, Any] = {"version": done.version, "violations": {}, "repaired": {}, "repeated": True}
     if not database.is_durable:
         hint = "it was committed; read the views"
         raise Refused(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
@@ -113,6 +120,7 @@ def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, 
     return {
         **known,
         "changes": readable_changes(changes, scopes),
+        "firings": readable_past_firings(commit, scopes),
         "violations": readable_rows({n: c.inserted.sorted() for n, c in found.items() if len(c.inserted)}, scopes),
         "repaired": readable_rows({n: c.deleted.sorted() for n, c in found.items() if len(c.deleted)}, scopes),
     }

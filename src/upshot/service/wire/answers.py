@@ -16,6 +16,7 @@ from upshot.core.json_values import rows_to_json, to_json, type_to_json
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
+from upshot.database.durable.history import PastCommit
 from upshot.service.access.scopes import Scopes
 from upshot.service.wire.errors import Refused
 from upshot.service.wire.pages import Page
@@ -61,6 +62,19 @@ def readable_firings(firings: Iterable[Firing], scopes: Scopes, *, causes: bool 
             **({"causes": readable_causes(each, each.rows.sorted(), scopes)} if causes else {}),
         }
         for each in firings
+        if scopes.may_read(each.rule)
+    ]
+
+
+def readable_past_firings(commit: PastCommit, scopes: Scopes) -> list[dict[str, Any]]:
+    """The firings of a commit as the log has them; of those with too many rows for it, their number."""
+    if not commit.has_firings:
+        return []
+    return [
+        {"rule": each.rule, "rows": listed(each.rows.sorted())}
+        if each.has_rows
+        else {"rule": each.rule, "rows": [], "rows_not_kept": each.count}
+        for each in commit.firings
         if scopes.may_read(each.rule)
     ]
 
