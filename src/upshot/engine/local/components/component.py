@@ -220,13 +220,14 @@ class LocalComponent:
             self._experience.followed(situation, work.probed + work.derived)
 
     def _situation(self) -> Situation:
-        tables = [self._tables[name] for name in self.plan.reads]
-        return Situation(
-            sum(table.word(T_INS + 1) for table in tables),
-            sum(table.word(T_DEL + 1) for table in tables),
-            sum(table.size for table in tables),
-            sum(table.size for _, table in self.views),
-        )
+        words, inserted, deleted, read, held = self._storage.words, 0, 0, 0, 0
+        for size, come, gone in self._read:
+            read += words[size]
+            inserted += words[come]
+            deleted += words[gone]
+        for size in self._sizes:
+            held += words[size]
+        return Situation(inserted, deleted, read, held)
 
     def _starts_from_nothing(self) -> bool:
         """Test whether the views are empty and most of what they read is new: then one evaluation does what n

@@ -18,6 +18,8 @@ from upshot.plan.rule_plan import RulePlan
 _DRIFT = 8
 """A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
 
+Sizes = list[tuple[str, float, int]]
+"""Relations, each with the sizes between which a plan need not be made anew."""
 
 _SAMPLE = 1024
 """Rows from which the number of distinct keys is estimated where no index counts them."""
@@ -74,7 +76,7 @@ class Phases:
 
     def __init__(self, storage: Storage, codec: Codec) -> None:
         self._storage, self._codec = storage, codec
-        self._known: dict[str, tuple[Phase, list[tuple[str, float, int]]]] = {}
+        self._known: dict[str, tuple[Phase, Sizes]] = {}
         """With each phase, the sizes between which it need not be planned anew."""
 
     def phase(
@@ -83,16 +85,11 @@ class Phases:
     ) -> Phase:  # fmt: skip
         """The phase of that name, made from `plans` if there is none or the sizes of what it `reads` have drifted."""
         known = self._known.get(name)
-        if known is not None:
-            phase, sizes = known
-            for relation, least, most in sizes:
-                if not least <= tables[relation].size <= most:
-                    break
-            else:
-                return phase
+        if known is not None and are_near(known[1], tables):
+            return known[0]
         widest = max((schema.arity for schema in schemas.values()), default=0) + 1
         phase = Assembler(self._storage, tables, schemas, self._codec, widest).assemble(plans())
-        self._known[name] = phase, [(relation, *_around(tables[relation].size)) for relation in reads]
+        self._known[name] = phase, sizes_of(reads, tables)
         if known is not None:
             known[0].release(self._storage)
         return phase
@@ -111,6 +108,19 @@ class Phases:
 def drift_limit(size: int) -> int:
     """The largest size that is not far from this one; small ones never are from each other."""
     return (size + 16) * _DRIFT - 16
+
+
+def sizes_of(reads: Iterable[str], tables: Mapping[str, Table]) -> Sizes:
+    """The sizes that are not far from those of relations as they are now."""
+    return [(relation, *_around(tables[relation].size)) for relation in reads]
+
+
+def are_near(sizes: Sizes, tables: Mapping[str, Table]) -> bool:
+    """Test whether no relation has drifted from the sizes that plans were made for."""
+    for relation, least, most in sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
+        if not least <= tables[relation].size <= most:
+            return False
+    return True
 
 
 def _around(size: int) -> tuple[float, int]:

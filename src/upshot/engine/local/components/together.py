@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from upshot.core.schema import Schema
 from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.component import LocalComponent
-from upshot.engine.local.components.phases import Phases
+from upshot.engine.local.components.phases import Phases, Sizes, are_near, sizes_of
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import (
     P_CODE,
@@ -36,21 +36,25 @@ from upshot.plan.rule_plan import RulePlan
 FEWEST = 4
 """So many components are worth a run together, and fewer if they are half of their group."""
 
-MOST = 32
-"""The members of a group: they are planned together, again when a relation that one of them reads has outgrown its
-plan, and all are walked through for those that are due."""
+MOST = 96
+"""The members of a group: their plans are assembled together, again when a relation that one of them reads has
+outgrown its plan, and all are walked through for those that are due. The start of a run takes as much Python however
+many take part."""
 
 
 @dataclass(slots=True)
 class _Laid:
     """The layout of the plans of a phase in its table: the words of each, whether it is to run, whose it is, and where
-    those of each member begin."""
+    those of each member begin, but for members behind the last plan. `due` are the members whose plans run now; `marks`
+    has room for the counters at the start of each member, and at the end."""
 
     phase: Phase
     words: NDArray[np.int64]
     seeds: NDArray[np.int64]
     owners: NDArray[np.int64]
     starts: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    due: list[int]
 
 
 class Together:
@@ -71,9 +75,11 @@ class Together:
             np.int64,
         )
         """The addresses of the numbers of listed rows, a row for each view."""
-        self._owners = np.repeat(np.arange(len(members)), [len(member.views) for member in members])
+        self._firsts = np.cumsum([0, *(len(member.views) for member in members[:-1])])
+        """The place of each member's first view among all."""
         self._reads = tuple(dict.fromkeys(name for member in members for name in member.read_or_written))
-        self._sizes: list[int] = []
+        self._planned: list[tuple[list[RulePlan], Sizes]] = [([], [])] * len(members)
+        """The plans of each member, with the sizes that they were made for."""
         self._laid: _Laid | None = None
 
     def is_worth_it(self, due: int) -> bool:
@@ -86,17 +92,13 @@ class Together:
         # A dense table that has no cell for a code makes a run start again, and counts would be added up twice.
         for member in due:
             for _, table in member.views:
-                table.spread()
+                if table.cells is not None:
+                    table.spread()
         laid, total = self._lay_out(), ViewWork()
         numbers = [self._number[component.names] for component in due]
-        chosen = np.zeros(len(self._members), np.int64)
-        chosen[numbers] = 1
-        laid.words[:, P_SEED] = laid.seeds * chosen[laid.owners]
+        self._choose(laid, numbers)
         self._runner.run(laid.phase, self._views, None, self._numbered, total)
-        end = [[total.probed, total.matched, total.derived, total.derived - total.filtered]]
-        marks = np.concatenate([laid.words[:, P_PROBED:], np.array(end, np.int64)])
-        counted = np.diff(marks[laid.starts], axis=0)[numbers]
-        is_touched = self._touched()[numbers]
+        counted, is_touched = self._counted(laid, total)[numbers], self._touched()[numbers]
         each = total.seconds / (total.probed + total.derived + len(due))
         works = [ViewWork(rounds=total.rounds, seconds=each) for _ in due]
         touched, active = [], np.flatnonzero(counted.any(axis=1) | is_touched)
@@ -115,28 +117,46 @@ class Together:
         total.rounds *= len(due)
         return works, total, touched
 
+    def _choose(self, laid: _Laid, numbers: list[int]) -> None:
+        """Let the plans of these members run, and no others."""
+        if numbers != laid.due:
+            chosen = np.zeros(len(self._members), np.int64)
+            chosen[numbers] = 1
+            laid.words[:, P_SEED] = laid.seeds * chosen[laid.owners]
+            laid.due = numbers
+
+    def _counted(self, laid: _Laid, total: ViewWork) -> NDArray[np.int64]:
+        """What the plans of each member took: rows probed, matched, derived and changed."""
+        begun = len(laid.starts)
+        laid.marks[:begun] = laid.words[laid.starts, P_PROBED:]
+        laid.marks[begun:] = total.probed, total.matched, total.derived, total.derived - total.filtered
+        return laid.marks[1:] - laid.marks[:-1]
+
     def _touched(self) -> NDArray[np.bool_]:
         """For each member whether a row of it was touched."""
-        words = np.frombuffer(self._storage.words, np.int64)
-        found = np.zeros(len(self._members), np.bool_)
-        np.logical_or.at(found, self._owners, words[self._lengths].any(axis=1))
-        return found
+        listed = np.frombuffer(self._storage.words, np.int64)[self._lengths].any(axis=1)
+        return np.logical_or.reduceat(listed, self._firsts)
 
     def _lay_out(self) -> _Laid:
         phase = self._phases.phase("all stages", self._plans, self._tables, self._schemas, self._reads)
         if self._laid is None or self._laid.phase is not phase:
             words = phase.table.view(np.int64, phase.count * PLAN_WORDS).reshape(phase.count, PLAN_WORDS)
             codes = [start for start, _ in phase.origin] + [np.iinfo(np.int64).max]
-            firsts = np.cumsum([0, *self._sizes])
+            firsts = np.cumsum([0, *(len(plans) for plans, _ in self._planned)])
             starts = np.searchsorted(words[:, P_CODE], np.array(codes, np.int64)[firsts])
             owners = np.repeat(np.arange(len(self._members)), np.diff(starts))
-            self._laid = _Laid(phase, words, words[:, P_SEED].copy(), owners, starts)
+            marks = np.zeros((len(starts), PLAN_WORDS - P_PROBED), np.int64)
+            self._laid = _Laid(phase, words, words[:, P_SEED].copy(), owners, starts[starts < phase.count], marks, [])
         return self._laid
 
     def _plans(self) -> list[RulePlan]:
-        plans = [[p for stage in each.plan.strategy.stages for p in each.plans(stage)] for each in self._members]
-        self._sizes = [len(each) for each in plans]
-        return [plan for each in plans for plan in each]
+        """The plans of all members; those of members whose relations have not drifted are kept."""
+        for number, member in enumerate(self._members):
+            plans, sizes = self._planned[number]
+            if not sizes or not are_near(sizes, self._tables):
+                plans = [plan for stage in member.plan.strategy.stages for plan in member.plans(stage)]
+                self._planned[number] = plans, sizes_of(member.read_or_written, self._tables)
+        return [plan for plans, _ in self._planned for plan in plans]
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the rules."""

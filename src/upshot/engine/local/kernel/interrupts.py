@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
-# The functions themselves, without the search for the name of each signal and handler that wraps them.
-_handler: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-_set_handler: Any = getattr(signal.signal, "__wrapped__", signal.signal)
+# The functions that Python's own module wraps: it looks for a name of each signal and handler, which takes longer than
+# the section of a small transaction.
+_plain: Any = sys.modules.get("_signal", signal)
+_handler, _set_handler = _plain.getsignal, _plain.signal
 _INTERRUPT = int(signal.SIGINT)
 
 

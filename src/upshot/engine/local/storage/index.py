@@ -19,6 +19,8 @@ _PIECE = 1 << 20
 class IndexWords(Protocol):
     """The words that describe indexes."""
 
+    index_words: memoryview[int]
+
     @property
     def account(self) -> Account: ...
 
@@ -52,7 +54,8 @@ class Index:
     @property
     def room(self) -> int:
         """The number of new keys that fit before the slots must grow."""
-        return self._storage.index_word(self.number, L.X_NSLOTS) * 2 // 3 - self.keys
+        words, first = self._storage.index_words, self.number * L.INDEX_WORDS
+        return words[first + L.X_NSLOTS] * 2 // 3 - words[first + L.X_NKEYS]
 
     def reserve_rows(self, capacity: int) -> None:
         try:

@@ -12,7 +12,7 @@ from upshot.core.schema import Lattice
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.engine.local.kernel.memory import Account, Buffer, load8, store8
+from upshot.engine.local.kernel.memory import Account, Buffer
 from upshot.engine.local.kernel.threads import WORKERS, pool
 from upshot.engine.local.storage.cells import Cells, is_sparse
 from upshot.engine.local.storage.index import Index, rehashed
@@ -61,6 +61,8 @@ class Storage:
         self._index_count = 0
         self.words = self._tables.words()
         """The table descriptors, one behind the other."""
+        self.index_words = self._indexes.words()
+        """The index descriptors, one behind the other."""
 
     @property
     def tables(self) -> int:
@@ -82,16 +84,17 @@ class Storage:
         return Table(self, number, arity, counted=counted)
 
     def index_word(self, number: int, field: int) -> int:
-        return load8(self._indexes.address, number * L.INDEX_WORDS + field)
+        return self.index_words[number * L.INDEX_WORDS + field]
 
     def set_index_word(self, number: int, field: int, value: int) -> None:
-        store8(self._indexes.address, number * L.INDEX_WORDS + field, value)
+        self.index_words[number * L.INDEX_WORDS + field] = value
 
     def take_index_number(self) -> int:
         if self._free_indexes:
             return self._free_indexes.pop()
         self._index_count += 1
         self._indexes.reserve(_doubled(self._index_count * L.INDEX_WORDS * 8))
+        self.index_words = self._indexes.words()
         return self._index_count - 1
 
     def drop(self, table: Table) -> None:
@@ -142,7 +145,8 @@ class Table:
     @property
     def is_untouched(self) -> bool:
         """Test whether no row came, went, or was looked at for it, in the open change."""
-        return not (self.word(L.T_NDEL) or self.word(L.T_NRED) or self.word(L.T_NINS))
+        words, first = self.storage.words, self._first
+        return not (words[first + L.T_NDEL] or words[first + L.T_NRED] or words[first + L.T_NINS])
 
     # ---- room ----------------------------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class Table:
     def reserve_list(self, field: int, capacity: int) -> None:
         """Room for `capacity` row numbers in a list."""
         buffer = self._lists[field]
-        if buffer.size >= 4 * capacity and self.word(field):
+        if buffer.size >= 4 * capacity and self.storage.words[self._first + field]:
             return
         buffer.reserve(4 * capacity)
         self.set(field, buffer.address)
@@ -557,12 +561,13 @@ class Table:
 
     def settle(self) -> None:
         """Turn touched rows into the net lists of deleted and inserted ones."""
-        touched = self.word(L.T_NRED)
+        words, first = self.storage.words, self._first
+        touched = words[first + L.T_NRED]
         if touched == 0:
             return
         MACHINE.expect(4 * touched)
         for field, length in ((L.T_DEL, L.T_NDEL), (L.T_INS, L.T_NINS)):
-            self.reserve_list(field, self.word(length) + touched)
+            self.reserve_list(field, words[first + length] + touched)
         MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
 
     def unsettle(self) -> None:
@@ -573,9 +578,10 @@ class Table:
         self._set_room()
 
     def finalize(self) -> None:
-        MACHINE.expect(2 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
+        words, first = self.storage.words, self._first
+        MACHINE.expect(2 * (words[first + L.T_NDEL] + words[first + L.T_NINS]))
         MACHINE.finalize(self.storage.tables, self.storage.indexes, self.number)
-        if self.word(L.T_BEST):
+        if words[first + L.T_BEST]:
             self._set_room()
 
     def keep_best(self, lattice: Lattice, order: TextOrder | None) -> None:
@@ -590,22 +596,23 @@ class Table:
 
     def expect_accept(self) -> None:
         """Load the machine code that a large `accept` takes, which may fail, before the first table changes."""
-        MACHINE.expect(4 * (self.word(L.T_NDEL) + self.word(L.T_NINS)))
+        words, first = self.storage.words, self._first
+        MACHINE.expect(4 * (words[first + L.T_NDEL] + words[first + L.T_NINS]))
 
     def accept(self) -> None:
-        deleted = self.word(L.T_NDEL)
+        deleted, lists = self.word(L.T_NDEL), self._lists
         MACHINE.accept(self.storage.tables, self.storage.indexes, self.number)
-        self._release_list(L.T_RED)
-        if deleted == 0:
+        if lists[L.T_RED].size > _LONG_LIST:
+            self._release_list(L.T_RED)
+        if deleted == 0 and lists[L.T_DEL].size > _LONG_LIST:
             self._release_list(L.T_DEL)
         self._set_room()
 
     def _release_list(self, field: int) -> None:
-        """Give back the memory of a large list that nobody reads any more."""
-        if self._lists[field].size > _LONG_LIST:
-            self._lists[field].release()
-            self.set(field, 0)
-            self.set(field + 2, 0)
+        """Give back the memory of a list that nobody reads any more."""
+        self._lists[field].release()
+        self.set(field, 0)
+        self.set(field + 2, 0)
 
     def rollback(self) -> None:
         self.set(L.T_PLAIN, 0)
@@ -673,8 +680,10 @@ class Table:
     def listed(self, field: int, count: int | None = None) -> Codes:
         """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
         count = self.word(field + 1) if count is None else count
+        if count == 0:
+            return np.empty((0, self.arity), np.int64)
         if self.word(field) == 0 and self.cells is not None:
-            return self.cells.rows(0xFF) if count else np.empty((0, self.arity), np.int64)
+            return self.cells.rows(0xFF)
         if self.word(field) == 0:
             return self.all_rows()[:count].copy()
         return self.rows_at(self._lists[field].view(np.int32, count))
