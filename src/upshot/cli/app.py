@@ -10,23 +10,30 @@ from typing import Annotated, Any
 
 import typer
 
-from upshot.cli.asking import repairs, update, what_if, why, why_changed, why_not
 from upshot.cli.input.requests import RequestCommand
 from upshot.cli.options import (
     ActionFile,
     ChangeFile,
-    DatabaseFile,
+    ChangesOption,
+    DatabaseOptions,
     EngineOption,
     FactDir,
-    FormatOption,
+    FactText,
+    FollowOptions,
     IgnoredEngine,
+    Instances,
+    Picture,
     ProgramFile,
+    SearchOptions,
+    ServeOptions,
+    StoreDir,
+    TokenOptions,
     ViewName,
+    WhyNotOptions,
+    command,
 )
-from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.serving import serve, token
-from upshot.cli.settings import EngineName, ExportTarget, Format, OnError
+from upshot.cli.settings import OK, EngineName, ExportTarget, OnError
 from upshot.strategies.names import WITH_RULES
 
 app = typer.Typer(
@@ -82,85 +89,66 @@ def upshot(
 
 
 @app.command()
+@command
 def demo(
+    terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The demo to run.")] = "permissions",
     list_: Annotated[bool, typer.Option("--list", help="List the demos and exit.")] = False,
     engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Run a demo: transactions on generated data and the changes of recursive views."""
+    from upshot.cli.commands.demo import demo
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.demo import demo
-
-        return demo(terminal, name, engine, list_only=list_)
-
-    finish(body, format)
+    return demo(terminal, name, engine, list_only=list_)
 
 
 @app.command()
+@command
 def check(
-    file: ProgramFile,
-    actions: ActionFile = None,
-    engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+    terminal: Terminal, file: ProgramFile, actions: ActionFile = None, engine: IgnoredEngine = EngineName.AUTO
+) -> int:
     """Report all errors and warnings of a program."""
+    from upshot.cli.commands.check import check
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.check import check
-
-        return check(terminal, file, actions)
-
-    finish(body, format)
+    return check(terminal, file, actions)
 
 
 @app.command()
+@command
 def run(
-    file: DatabaseFile,
-    fact_dir: FactDir = None,
+    terminal: Terminal,
+    source: DatabaseOptions,
     output_dir: Annotated[
         Path,
         typer.Option("--output-dir", "-D", metavar="DIR", help="Directory for .output relations; - prints them."),
     ] = Path("."),
-    actions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Evaluate a program once: read the fact files, write the output relations."""
+    from upshot.cli.commands.run import run
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.run import run
-
-        return run(terminal, file, fact_dir, output_dir, actions, engine)
-
-    finish(body, format)
+    return run(terminal, source, output_dir)
 
 
 @app.command()
+@command
 def watch(
-    file: DatabaseFile,
+    terminal: Terminal,
+    source: DatabaseOptions,
     changes: ChangeFile,
-    fact_dir: FactDir = None,
     on_error: Annotated[
         OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
     ] = OnError.STOP,
-    actions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Commit transactions one by one and print the view changes of each."""
+    from upshot.cli.commands.watch import watch
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.watch import watch
-
-        return watch(terminal, file, fact_dir, changes, on_error, actions, engine)
-
-    finish(body, format)
+    return watch(terminal, source, changes, on_error)
 
 
 @app.command()
+@command
 def rewrite(
+    terminal: Terminal,
     file: ProgramFile,
     strategy: Annotated[
         str,
@@ -176,20 +164,17 @@ def rewrite(
         str | None, typer.Option("--query", "-q", metavar="QUERY", help="The query for magic, as in 'closure(1, Y)'.")
     ] = None,
     engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Print the rules that compute the changes of views."""
+    from upshot.cli.commands.rewrite import rewrite
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.rewrite import rewrite
-
-        return rewrite(terminal, file, strategy, view, query)
-
-    finish(body, format)
+    return rewrite(terminal, file, strategy, view, query)
 
 
 @app.command()
+@command
 def export(
+    terminal: Terminal,
     target: Annotated[ExportTarget, typer.Argument(metavar="TARGET", show_default=False, help="postgres.")],
     file: ProgramFile,
     schema: Annotated[
@@ -198,21 +183,18 @@ def export(
             "--schema", metavar="NAME", help="The schema of the tables. NAME_changes and NAME_internal are created too."
         ),
     ] = "upshot",
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Print a script of tables and triggers with which PostgreSQL maintains the views."""
+    from upshot.cli.commands.export import export
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.export import export
-
-        return export(terminal, target, file, schema)
-
-    finish(body, format)
+    return export(terminal, target, file, schema)
 
 
 @app.command()
+@command
 def explain(
-    file: DatabaseFile,
+    terminal: Terminal,
+    source: DatabaseOptions,
     view: Annotated[
         str | None, typer.Option("--view", "-v", metavar="VIEW", help="Explain only this view or active rule.")
     ] = None,
@@ -220,165 +202,237 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
-    fact_dir: FactDir = None,
-    actions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Explain how each view is maintained and why, and when each active rule fires."""
+    from upshot.cli.commands.explain import explain
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.explain import explain
-
-        return explain(terminal, file, fact_dir, view, svg, actions, engine, full=full)
-
-    finish(body, format)
+    return explain(terminal, source, view, svg, full=full)
 
 
-app.command()(why)
-app.command("why-not")(why_not)
-app.command("why-changed")(why_changed)
-app.command("what-if", cls=RequestCommand)(what_if)
-app.command(cls=RequestCommand)(update)
-app.command(cls=RequestCommand)(repairs)
+# ---- questions about rows -------------------------------------------------------------------------------
 
 
 @app.command()
+@command
+def why(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    row: FactText,
+    every: Annotated[bool, typer.Option("--all", help="Print all derivations, smallest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N derivations.")] = 1,
+    bounds: Instances = None,
+    svg: Picture = None,
+) -> int:
+    """Print the derivation of a row, down to base facts."""
+    from upshot.cli.commands.why import WhyOptions, why
+
+    return why(terminal, source, WhyOptions(row, None if every else limit, bounds), svg)
+
+
+@app.command("why-not")
+@command
+def why_not(
+    terminal: Terminal, source: DatabaseOptions, row: FactText, options: WhyNotOptions, svg: Picture = None
+) -> int:
+    """Print why a row is missing: the literals that fail in each rule, and base changes that would insert it."""
+    from upshot.cli.commands.why import why_not
+
+    return why_not(terminal, source, row, options, svg)
+
+
+@app.command("why-changed")
+@command
+def why_changed(
+    terminal: Terminal,
+    store: StoreDir,
+    row: FactText,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="The version of the commit [default: the last].")
+    ] = None,
+    bounds: Instances = None,
+    svg: Picture = None,
+    engine: EngineOption = EngineName.AUTO,
+) -> int:
+    """Print the derivation that a row gained or lost in a commit, down to the base changes."""
+    from upshot.cli.commands.why import why_changed
+
+    return why_changed(terminal, DatabaseOptions(store, engine=engine), row, version, bounds, svg)
+
+
+@app.command("what-if", cls=RequestCommand)
+@command
+def what_if(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="+ROW|-ROW...", show_default=False, help="One transaction: '+p(2)' inserts, '-q(3)' deletes."
+        ),
+    ] = None,
+    changes: ChangesOption = None,
+) -> int:
+    """Print the changes, violations and rule firings of a transaction without committing it."""
+    from upshot.cli.commands.what_if import what_if
+
+    return what_if(terminal, source, rows or (), changes)
+
+
+@app.command(cls=RequestCommand)
+@command
+def update(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    request: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="+ROW|-ROW...",
+            show_default=False,
+            help="'+p(2)' must be true, '-q(3)' must be false; '-q(_)': all rows of q.",
+        ),
+    ],
+    search: SearchOptions,
+) -> int:
+    """Find base changes that insert or delete rows of views."""
+    from upshot.cli.commands.realizations import update
+
+    return update(terminal, source, request, search)
+
+
+@app.command(cls=RequestCommand)
+@command
+def repairs(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    search: SearchOptions,
+    attempted: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="Base changes of one rejected transaction."),
+    ] = None,
+    changes: Annotated[
+        Path | None,
+        typer.Option("--changes", "-c", metavar="FILE", help="Rejected transactions, one JSON object per line."),
+    ] = None,
+    constraint: Annotated[
+        str | None, typer.Option("--constraint", metavar="NAME", help="Repair only violations of this constraint.")
+    ] = None,
+) -> int:
+    """Find base changes that repair constraint violations, present ones or those of a rejected transaction."""
+    from upshot.cli.commands.realizations import Violating, repairs
+
+    return repairs(terminal, source, Violating(attempted or (), changes, constraint), search)
+
+
+@app.command()
+@command
 def models(
+    terminal: Terminal,
     file: ProgramFile,
     fact_dir: FactDir = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0: all.")] = 10,
     functions: ActionFile = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Print the perfect models of a program with rules such as `s(X) | t(X) :- r(X).`"""
+    from upshot.cli.commands.models import models
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.models import models
-
-        return models(terminal, file, fact_dir, limit or None, functions)
-
-    finish(body, format)
+    return models(terminal, DatabaseOptions(file, fact_dir, functions, EngineName.LOCAL), limit or None)
 
 
 @app.command()
+@command
 def verify(
-    file: DatabaseFile,
-    fact_dir: FactDir = None,
+    terminal: Terminal,
+    source: DatabaseOptions,
     changes: Annotated[
         Path | None,
         typer.Option(
             "--changes", "-c", metavar="FILE", help="Commit these transactions first; - reads standard input."
         ),
     ] = None,
-    actions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Recompute every view and compare it with the stored rows. FILE is a program or a database directory."""
+    from upshot.cli.commands.verify import verify
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.verify import verify
-
-        return verify(terminal, file, fact_dir, changes, actions, engine)
-
-    finish(body, format)
+    return verify(terminal, source, changes)
 
 
 @app.command()
+@command
 def query(
-    file: DatabaseFile,
+    terminal: Terminal,
+    source: DatabaseOptions,
     text: Annotated[
         str, typer.Argument(metavar="QUERY", show_default=False, help="A rule body with $x, or a SELECT with :x.")
     ],
     values: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="The value of a parameter.")
     ] = None,
-    fact_dir: FactDir = None,
     version: Annotated[
         int | None, typer.Option("--at", metavar="VERSION", help="Answer from this version of a database directory.")
     ] = None,
-    functions: ActionFile = None,
-    engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Print the answers to a query. FILE is a program or a database directory."""
+    from upshot.cli.commands.query import query
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.query import query
+    return query(terminal, source, text, values or (), version)
 
-        return query(terminal, file, text, values or (), fact_dir, version, engine, functions)
 
-    finish(body, format)
+# ---- directories, services, pipelines -------------------------------------------------------------------
 
 
 @app.command()
+@command
 def init(
+    terminal: Terminal,
     directory: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty directory.")],
     program: Annotated[
         Path | None, typer.Option("--program", metavar="FILE", help="Define this program in the database.")
     ] = None,
     engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Create a database directory."""
+    from upshot.cli.commands.stores import init
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.stores import init
-
-        return init(terminal, directory, program)
-
-    finish(body, format)
+    return init(terminal, directory, program)
 
 
 @app.command()
-def warm(engine: IgnoredEngine = EngineName.AUTO, format: FormatOption = Format.TEXT) -> None:
+@command
+def warm(terminal: Terminal, engine: IgnoredEngine = EngineName.AUTO) -> int:
     """Compile the engine now and keep the machine code for later runs."""
+    from upshot.engine.local.warm import main as compile_kernel
 
-    def body(terminal: Terminal) -> int:
-        from upshot.engine.local.warm import main as compile_kernel
-
-        compile_kernel()
-        return 0
-
-    finish(body, format)
+    compile_kernel()
+    return OK
 
 
 @app.command()
+@command
 def backup(
-    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
+    terminal: Terminal,
+    store: StoreDir,
     target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty directory.")],
     engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Copy a database directory as of one commit. The database may be in use."""
+    from upshot.cli.commands.stores import backup
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.stores import backup
-
-        return backup(terminal, store, target)
-
-    finish(body, format)
+    return backup(terminal, store, target)
 
 
 @app.command("accept-loss")
-def accept_loss(
-    store: Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")],
-    engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+@command
+def accept_loss(terminal: Terminal, store: StoreDir, engine: IgnoredEngine = EngineName.AUTO) -> int:
     """Continue from the last readable version of a damaged database (error `store-damaged`). Later commits are lost."""
+    from upshot.cli.commands.stores import accept_loss
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.stores import accept_loss
-
-        return accept_loss(terminal, store)
-
-    finish(body, format)
+    return accept_loss(terminal, store)
 
 
 @app.command()
+@command
 def repl(
+    terminal: Terminal,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", show_default=False, help="A program to load first, or a database directory."),
@@ -386,77 +440,59 @@ def repl(
     fact_dir: FactDir = None,
     actions: ActionFile = None,
     engine: EngineOption = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Start an interactive session: type rules, changes and queries."""
+    from upshot.cli.commands.repl import repl
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.repl import repl
-
-        return repl(terminal, file, fact_dir, actions, engine)
-
-    finish(body, format)
+    return repl(terminal, file, fact_dir, actions, engine)
 
 
 @app.command()
+@command
 def follow(
+    terminal: Terminal,
     url: Annotated[
         str, typer.Argument(metavar="URL", show_default=False, help="The URL of a service started by `upshot serve`.")
     ],
     view: Annotated[str, typer.Argument(metavar="VIEW", show_default=False, help="The relation or view to follow.")],
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="LITERAL", help="Only rows that match, as in 'closure(1, Y)'.")
-    ] = None,
-    since: Annotated[
-        int | None,
-        typer.Option("--since", min=0, metavar="VERSION", help="Start after this version, without a snapshot."),
-    ] = None,
-    every: Annotated[
-        float | None, typer.Option("--every", metavar="SECONDS", help="Print at most one net change per interval.")
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Save the copy to this file and resume from it.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False,
-    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False,
+    options: FollowOptions,
     engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Print a served view, then the changes of each commit. Set UPSHOT_TOKEN if the service needs a token."""
+    from upshot.cli.commands.follow import follow
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.follow import follow
-
-        options = {"where": where, "since": since, "every": every, "state": state, "ca": ca}
-        return follow(terminal, url, view, insecure=insecure, once=once, **options)  # type: ignore[arg-type]
-
-    finish(body, format)
+    return follow(terminal, url, view, options)
 
 
-app.command()(serve)
-app.command()(token)
+@app.command()
+@command
+def serve(terminal: Terminal, options: ServeOptions) -> int:
+    """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
+    from upshot.cli.commands.serve import serve
+
+    return serve(terminal, options)
+
+
+@app.command()
+@command
+def token(terminal: Terminal, options: TokenOptions, engine: IgnoredEngine = EngineName.AUTO) -> int:
+    """Create a token for `upshot serve`. It is printed once; the file stores only its hash."""
+    from upshot.cli.commands.serve import token
+
+    return token(terminal, options)
+
 
 _ANYTHING: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.command(context_settings=_ANYTHING)
-def bench(
-    context: typer.Context,
-    engine: IgnoredEngine = EngineName.AUTO,
-    format: FormatOption = Format.TEXT,
-) -> None:
+@command
+def bench(terminal: Terminal, context: typer.Context, engine: IgnoredEngine = EngineName.AUTO) -> int:
     """Run the benchmarks of a source checkout. Other arguments are passed to them."""
+    from upshot.cli.commands.bench import bench
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.bench import bench
+    return bench(context.args)
 
-        return bench(context.args)
-
-    finish(body, format)
-
-
-# ---- pipelines ------------------------------------------------------------------------------------------
 
 pipeline = typer.Typer(
     help="Maintain views over tables of a data lake, on Spark.",
@@ -468,7 +504,9 @@ app.add_typer(pipeline, name="pipeline")
 
 
 @pipeline.command("run")
+@command
 def pipeline_run(
+    terminal: Terminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The pipeline file (TOML).")],
     once: Annotated[bool, typer.Option("--once", help="Exit when the sources have no new data.")] = False,
     dry_run: Annotated[
@@ -477,13 +515,8 @@ def pipeline_run(
     engine: Annotated[
         EngineName | None, typer.Option("--engine", help="The engine for views [default: from the file].")
     ] = None,
-    format: FormatOption = Format.TEXT,
-) -> None:
+) -> int:
     """Run a pipeline until stopped. Each batch is one transaction, applied exactly once."""
+    from upshot.cli.commands.pipeline import run
 
-    def body(terminal: Terminal) -> int:
-        from upshot.cli.commands.pipeline import run
-
-        return run(terminal, file, engine, once=once, dry_run=dry_run)
-
-    finish(body, format)
+    return run(terminal, file, engine, once=once, dry_run=dry_run)

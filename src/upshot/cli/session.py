@@ -11,10 +11,10 @@ from upshot.check import check
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, existing_store, read_program
 from upshot.cli.input.programs import parse_source
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.firings import register_actions, report_failures
 from upshot.cli.output.terminal import Bar, Terminal
 from upshot.cli.output.wording import counted
-from upshot.cli.settings import EngineName
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError, UsageError
 from upshot.core.schema import Role, Schema
@@ -29,11 +29,8 @@ from upshot.syntax.ast import Directive, Program
 @contextmanager
 def opened(
     terminal: Terminal,
-    file: Path,
-    fact_dir: Path | None,
-    engine: EngineName,
+    source: DatabaseOptions,
     *,
-    actions: Path | None = None,
     facts_required: bool = False,
     keeps_violations: bool = False,
     goal_directed: bool = False,
@@ -46,42 +43,41 @@ def opened(
     `facts_required`, and otherwise a warning and an empty relation. `goal_directed`: only what the outputs, constraints
     and rules need is computed.
     """
-    if file.is_dir():
-        with _opened_store(terminal, file, fact_dir, engine) as database:
-            register_actions(database, actions)
+    fact_dir = source.fact_dir
+    if source.file.is_dir():
+        with _opened_store(terminal, source) as database:
+            register_actions(database, source.actions)
             yield database
         return
-    source = read_program(file)
-    program = parse_source(source)
+    written = read_program(source.file)
+    program = parse_source(written)
     if fact_dir is not None and any(isinstance(item, Directive) and item.kind == "input" for item in program.items):
         existing_directory(fact_dir, "-F")
     rejecting = _rejecting(program) if keeps_violations else []
-    with connected(terminal, engine) as database:
-        register_actions(database, actions)
-        with terminal.progress(f"defining {source.name}"):
-            text = source.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
+    with connected(terminal, source.engine) as database:
+        register_actions(database, source.actions)
+        with terminal.progress(f"defining {written.name}"):
+            text = written.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
             if goal_directed:
                 text += "".join(f"\n.view {view} materialized=false events=none" for view in unstored_in_run(program))
-            terminal.report(_but_violations(database.define(text, name=source.name).warnings, rejecting))
+            terminal.report(_but_violations(database.define(text, name=written.name).warnings, rejecting))
         with loaded_once() if goal_directed else nullcontext():
             load_facts(
                 terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
             )
         if rejecting:
-            database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=source.name)
+            database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=written.name)
         if fact_dir is not None and fact_dir.is_dir():
             terminal.report(_unread(database, fact_dir))
         yield database
 
 
-def _opened_store(
-    terminal: Terminal, folder: Path, fact_dir: Path | None, engine: EngineName
-) -> AbstractContextManager[Database]:
+def _opened_store(terminal: Terminal, source: DatabaseOptions) -> AbstractContextManager[Database]:
     """The database of a directory, with the rows it has."""
-    if fact_dir is not None:
-        message = f"`{folder}` is a database directory, which has its rows"
+    if source.fact_dir is not None:
+        message = f"`{source.file}` is a database directory, which has its own facts"
         raise UsageError(message, code="wrong-argument", help="omit `-F`")
-    return connected(terminal, engine, existing_store(folder, "FILE"))
+    return connected(terminal, source.engine, existing_store(source.file, "FILE"))
 
 
 def _rejecting(program: Program) -> list[str]:

@@ -6,28 +6,19 @@ import json
 from pathlib import Path
 
 from upshot.cli.input.programs import known_view, parse_file
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.drawings import STDOUT, draw
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened, unstored_in_run
-from upshot.cli.settings import OK, EngineName
+from upshot.cli.settings import OK
 
 
-def explain(
-    terminal: Terminal,
-    file: Path,
-    fact_dir: Path | None,
-    view: str | None,
-    svg: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-    *,
-    full: bool,
-) -> int:
+def explain(terminal: Terminal, source: DatabaseOptions, view: str | None, svg: Path | None, *, full: bool) -> int:
     """With `-F` sizes and join orders are those of the loaded facts; what `upshot run` does not store is not stored. A
     summary, unless one view is named or `full`."""
-    with opened(terminal, file, fact_dir, engine, actions=actions, goal_directed=True) as database:
+    with opened(terminal, source, goal_directed=True) as database:
         explanation = database.explain(known_view(database.schemas, view, database.rules))
-    unstored = unstored_in_run(parse_file(file)) if file.is_file() else {}
+    unstored = unstored_in_run(parse_file(source.file)) if source.file.is_file() else {}
     unstored = {part.name: unstored[part.name] for part in explanation.parts if part.name in unstored}
     if svg is not None:
         draw(terminal, svg, explanation.svg())

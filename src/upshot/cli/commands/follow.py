@@ -6,9 +6,9 @@ import json
 import queue
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
+from upshot.cli.options import FollowOptions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.client import Change, Client, Copy
@@ -23,25 +23,13 @@ _WAITING = 1_000
 _LOOK = 0.5
 
 
-def follow(
-    terminal: Terminal,
-    url: str,
-    view: str,
-    *,
-    where: str | None,
-    since: int | None,
-    every: float | None,
-    state: Path | None,
-    ca: Path | None,
-    insecure: bool,
-    once: bool,
-) -> int:
+def follow(terminal: Terminal, url: str, view: str, options: FollowOptions) -> int:
     """One line for what there is, one for each change, until interrupted. With `once` only the first."""
-    with Client(url, ca=ca, insecure=insecure) as client:
-        if once:
-            terminal.data(_now(client, view, where, since))
+    with Client(url, ca=options.ca, insecure=options.insecure) as client:
+        if options.once:
+            terminal.data(_now(client, view, options.where, options.since))
         else:
-            _follow(terminal, client, view, where=where, since=since, every=every, state=state)
+            _follow(terminal, client, view, options)
     return OK
 
 
@@ -53,7 +41,8 @@ def _now(client: Client, view: str, where: str | None, since: int | None) -> str
     return _line(view, Change(rows.version, row_set(rows), frozenset(), snapshot=True))
 
 
-def _follow(terminal: Terminal, client: Client, view: str, **options: Any) -> None:
+def _follow(terminal: Terminal, client: Client, view: str, options: FollowOptions) -> None:
+    kept: dict[str, Any] = {name: getattr(options, name) for name in ("where", "since", "every", "state")}
     waiting: queue.Queue[Change] = queue.Queue(_WAITING)
     leaving = threading.Event()
 
@@ -70,7 +59,7 @@ def _follow(terminal: Terminal, client: Client, view: str, **options: Any) -> No
         terminal.report([note])
 
     try:
-        with client.follow(view, on_change=heard, on_trouble=trouble, **options) as copy:
+        with client.follow(view, on_change=heard, on_trouble=trouble, **kept) as copy:
             try:
                 _print_all(terminal, copy, waiting)
             finally:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, EngineName
+from upshot.cli.settings import OK
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 
 
-def models(terminal: Terminal, file: Path, fact_dir: Path | None, limit: int | None, functions: Path | None) -> int:
+def models(terminal: Terminal, source: DatabaseOptions, limit: int | None) -> int:
     """Print at most `limit` models, then what all models have and what some model has."""
-    with opened(terminal, file, fact_dir, EngineName.LOCAL, actions=functions) as database:
+    with opened(terminal, source) as database:
         found = database.models(limit=limit)
     if terminal.json:
         fields = {

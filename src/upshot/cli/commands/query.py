@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from upshot.cli.input.given_values import constant
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, EngineName
+from upshot.cli.settings import OK
 from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
@@ -20,12 +21,9 @@ from upshot.database.files.souffle_writer import lines
 from upshot.database.queries.query import is_select
 
 
-def query(
-    terminal: Terminal, file: Path, text: str, values: Sequence[str], fact_dir: Path | None, version: int | None,
-    engine: EngineName, functions: Path | None = None,
-) -> int:  # fmt: skip
+def query(terminal: Terminal, source: DatabaseOptions, text: str, values: Sequence[str], version: int | None) -> int:
     """Rows in the order of the SQL query, or sorted, one per line."""
-    with opened(terminal, file, fact_dir, engine, actions=functions) as database:
+    with opened(terminal, source) as database:
         rows = answers(database, text, _parameters(values), version)
         if terminal.json:
             columns = json.dumps(rows.columns, ensure_ascii=False)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upshot.cli.engines import connected
 from upshot.cli.input.changes import ChangeFacts, parse_change, read_change_lines
-from upshot.cli.input.files import STDIN, existing_store
+from upshot.cli.input.files import STDIN
 from upshot.cli.input.given_values import constant, new_values
 from upshot.cli.input.transactions import asked_row, at_change
-from upshot.cli.output.firings import register_actions
+from upshot.cli.options import DatabaseOptions, SearchOptions
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, WRONG_INPUT, EngineName
+from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
@@ -35,73 +33,43 @@ from upshot.syntax.ast import Atom, Wildcard
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """The options of a search for realizations, from the command line."""
+class Violating:
+    """The violations to repair: those of base changes that are tried, or the present ones (of one constraint)."""
 
-    limit: int | None
-    frozen: Sequence[str] = ()
-    cost: Sequence[str] = ()
-    new_values: int = 2
-    seconds: float = 10
-    rounds: int = 40
-    size: int | None = None
-    constants: Sequence[str] = ()
-    side_effect_free_first: bool = False
-    apply: bool = False
-    values: Sequence[str] = ()
-    prefer: str | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The same, as `db.realize` and `db.repairs` take it."""
-        return {
-            "limit": 1 if self.apply else self.limit,
-            "frozen": self.frozen,
-            "cost": _prices(self.cost),
-            "bounds": Bounds(
-                rounds=self.rounds,
-                new_constants=self.new_values,
-                size=self.size,
-                seconds=self.seconds,
-                constants=tuple(map(constant, self.constants)),
-            ),
-            "side_effect_free_first": self.side_effect_free_first,
-            "prefer": None if self.prefer is None else self.prefer.replace("-", "_"),
-        }
-
-    def refuse_to_apply(self, file: Path) -> None:
-        """`UsageError` if a commit is requested and `file` is no database, or values have no placeholder."""
-        if self.values and not self.apply:
-            message = "`--value` needs `--apply`"
-            raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
-        if self.apply and not file.is_dir():
-            raise UsageError(
-                f"`--apply` needs a database directory, and `{file}` is not one",
-                code="nothing-to-apply-to",
-                help="name a database directory, or omit `--apply`",
-            )
+    attempted: Sequence[str]
+    changes: Path | None
+    constraint: str | None
 
 
-@contextmanager
-def database_of(
-    terminal: Terminal,
-    file: Path,
-    fact_dir: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-    *,
-    keeps_violations: bool = False,
-) -> Iterator[Database]:
-    """The database in a folder, or that of a program and its facts, which may violate constraints if allowed."""
-    if not file.is_dir():
-        with opened(terminal, file, fact_dir, engine, actions=actions, keeps_violations=keeps_violations) as database:
-            yield database
-        return
-    if fact_dir is not None:
-        message = f"`{file}` is a database directory, which has its own facts"
-        raise UsageError(message, code="wrong-argument", help="omit `-F`")
-    with connected(terminal, engine, existing_store(file, "FILE")) as database:
-        register_actions(database, actions)
-        yield database
+def search_arguments(search: SearchOptions) -> dict[str, Any]:
+    """The options as `db.realize` and `db.repairs` take them."""
+    return {
+        "limit": 1 if search.apply else search.limit,
+        "frozen": search.frozen or (),
+        "cost": _prices(search.cost or ()),
+        "bounds": Bounds(
+            rounds=search.rounds,
+            new_constants=search.new_values,
+            size=search.size,
+            seconds=search.seconds,
+            constants=tuple(map(constant, search.constants or ())),
+        ),
+        "side_effect_free_first": search.least,
+        "prefer": None if search.prefer is None else search.prefer.replace("-", "_"),
+    }
+
+
+def refuse_to_apply(search: SearchOptions, file: Path) -> None:
+    """`UsageError` if a commit is requested and `file` is no database, or values have no placeholder."""
+    if search.values and not search.apply:
+        message = "`--value` needs `--apply`"
+        raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
+    if search.apply and not file.is_dir():
+        raise UsageError(
+            f"`--apply` needs a database directory, and `{file}` is not one",
+            code="nothing-to-apply-to",
+            help="name a database directory, or omit `--apply`",
+        )
 
 
 def signed_rows(
@@ -153,7 +121,11 @@ MOST_EFFECTS = 10
 
 
 def tell(
-    terminal: Terminal, database: Database, found: Realizations, wishes: Wishes, committed: list[int] | None = None
+    terminal: Terminal,
+    database: Database,
+    found: Realizations,
+    search: SearchOptions,
+    committed: list[int] | None = None,
 ) -> int:
     """Prints each realization with its effects, and how the search ended; the exit code. The version that one is
     applied as joins those that are `committed`."""
@@ -165,8 +137,8 @@ def tell(
             terminal.data(f"// {number}. {counted(each.size, 'change')}, cost {each.cost:g}")
             terminal.data(each.text(MOST_EFFECTS))
         terminal.out.flush()
-        if wishes.apply:
-            values = new_values(wishes.values, each)
+        if search.apply:
+            values = new_values(search.values or (), each)
             if not each.size:
                 terminal.message("nothing to apply: the request is already satisfied")
                 continue
@@ -206,87 +178,70 @@ _RAISED = {
 """A pattern of the reason that names a bound, and the option that raises the bound."""
 
 
-def update(
-    terminal: Terminal,
-    file: Path,
-    request: Sequence[str],
-    fact_dir: Path | None,
-    wishes: Wishes,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def update(terminal: Terminal, source: DatabaseOptions, request: Sequence[str], search: SearchOptions) -> int:
     """Each realization with its effects, the cheapest first. A folder is that of a database."""
-    wishes.refuse_to_apply(file)
-    with database_of(terminal, file, fact_dir, actions, engine) as database:
-        return print_update(terminal, database, request, wishes)
+    refuse_to_apply(search, source.file)
+    with opened(terminal, source) as database:
+        return print_update(terminal, database, request, search)
 
 
-def print_update(terminal: Terminal, database: Database, request: Sequence[str], wishes: Wishes) -> int:
+def print_update(terminal: Terminal, database: Database, request: Sequence[str], search: SearchOptions) -> int:
     """Print the realizations of a request; the exit code."""
     delete = signed_rows(request, "-", database, patterns=True)
-    found = database.realize(signed_rows(request, "+", database), delete, **wishes.options())
-    return tell(terminal, database, found, wishes)
+    found = database.realize(signed_rows(request, "+", database), delete, **search_arguments(search))
+    return tell(terminal, database, found, search)
 
 
 SHOWN = 5
 """Witnesses of a constraint that are named."""
 
 
-def repairs(
-    terminal: Terminal,
-    file: Path,
-    attempted: Sequence[str],
-    changes: Path | None,
-    constraint: str | None,
-    fact_dir: Path | None,
-    wishes: Wishes,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def repairs(terminal: Terminal, source: DatabaseOptions, violating: Violating, search: SearchOptions) -> int:
     """Without rows or transactions that are attempted, repairs of what the data violate. A folder is that of a
     database."""
-    wishes.refuse_to_apply(file)
+    refuse_to_apply(search, source.file)
+    attempted, changes, constraint = violating.attempted, violating.changes, violating.constraint
     if (changes is not None) + bool(attempted) + (constraint is not None) > 1:
         raise UsageError(
             "rows, `--changes` and `--constraint` cannot be combined",
             code="options-conflict",
             help="use one of them; `--constraint` repairs present violations",
         )
-    if changes is not None and wishes.values:
+    if changes is not None and search.values:
         message = "`--value` needs one realization, but `--changes` has one per transaction"
         raise UsageError(
             message, code="options-conflict", help="give the rows of one transaction instead: '+p(2)' '-q(3)'"
         )
-    if file == STDIN == changes:
+    if source.file == STDIN == changes:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
-    with database_of(terminal, file, fact_dir, actions, engine, keeps_violations=True) as database:
+    with opened(terminal, source, keeps_violations=True) as database:
         if changes is not None:
-            return _of_transactions(terminal, database, changes, wishes)
+            return _of_transactions(terminal, database, changes, search)
         if attempted:
             change = ChangeFacts(signed_rows(attempted, "+", database), signed_rows(attempted, "-", database))
-            return _of_change(terminal, database, change, "", wishes, [])
-        return _of_violations(terminal, database, constraint, wishes)
+            return _of_change(terminal, database, change, "", search, [])
+        return _of_violations(terminal, database, constraint, search)
 
 
-def _of_violations(terminal: Terminal, database: Database, constraint: str | None, wishes: Wishes) -> int:
-    found = database.repairs(constraint, **wishes.options())
+def _of_violations(terminal: Terminal, database: Database, constraint: str | None, search: SearchOptions) -> int:
+    found = database.repairs(constraint, **search_arguments(search))
     names = [name for name, schema in database.schemas.items() if schema.role is Role.CONSTRAINT]
     rows = {name: database.rows(name).sorted() for name in names if constraint in (None, name)}
     _announce(terminal, database, {name: some for name, some in rows.items() if some}, "", "is violated by")
-    return tell(terminal, database, found, wishes) if any(rows.values()) else OK
+    return tell(terminal, database, found, search) if any(rows.values()) else OK
 
 
-def _of_transactions(terminal: Terminal, database: Database, changes: Path, wishes: Wishes) -> int:
+def _of_transactions(terminal: Terminal, database: Database, changes: Path, search: SearchOptions) -> int:
     """Each line of the change file on its own; with `--apply` against what those before it left."""
     code, committed = OK, list[int]()
     for line in read_change_lines(changes):
         try:
             change = parse_change(line, database.schemas)
-            code = max(code, _of_change(terminal, database, change, line.place, wishes, committed))
+            code = max(code, _of_change(terminal, database, change, line.place, search, committed))
         except Error as error:
             terminal.out.flush()
             terminal.report(at_change(error, line))
-            if wishes.apply:
+            if search.apply:
                 terminal.message(_kept(committed))
             return code_of(error)
     return code
@@ -301,12 +256,12 @@ def _kept(committed: Sequence[int]) -> str:
 
 
 def _of_change(
-    terminal: Terminal, database: Database, change: ChangeFacts, place: str, wishes: Wishes, committed: list[int]
+    terminal: Terminal, database: Database, change: ChangeFacts, place: str, search: SearchOptions, committed: list[int]
 ) -> int:
-    found = database.repairs(insert=change.insert, delete=change.delete, **wishes.options())
+    found = database.repairs(insert=change.insert, delete=change.delete, **search_arguments(search))
     effects = database.what_if(insert=change.insert, delete=change.delete)
     _announce(terminal, database, effects.violations, place, "would be violated by")
-    return tell(terminal, database, found, wishes, committed)
+    return tell(terminal, database, found, search, committed)
 
 
 def _announce(terminal: Terminal, database: Database, violations: Violations, place: str, words: str) -> None:

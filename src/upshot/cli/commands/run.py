@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from upshot.cli.input.files import shown_name
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.firings import code_of_failures
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import EngineName
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
 from upshot.core.json_values import rows_to_json
@@ -22,17 +22,15 @@ from upshot.database.files.unwritable_text import refuse_unwritable
 _STDOUT = Path("-")
 
 
-def run(
-    terminal: Terminal, file: Path, fact_dir: Path | None, output_dir: Path, actions: Path | None, engine: EngineName
-) -> int:
+def run(terminal: Terminal, source: DatabaseOptions, output_dir: Path) -> int:
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
-    with opened(terminal, file, fact_dir, engine, actions=actions, facts_required=True, goal_directed=True) as database:
+    with opened(terminal, source, facts_required=True, goal_directed=True) as database:
         wanted = _write(terminal, database, output_dir)
         code = code_of_failures(database)
     if not wanted:
-        terminal.report([_nothing_asked(file)])
+        terminal.report([_nothing_asked(source.file)])
     return code
 
 

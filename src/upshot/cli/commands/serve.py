@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import json
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, read_program
+from upshot.cli.options import ServeOptions, TokenOptions
 from upshot.cli.output.firings import register_actions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import ENGINE_FAILED, OK, EngineName
@@ -25,30 +23,6 @@ from upshot.database.rules.action_files import read_actions
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line."""
-
-    file: Path
-    store: Path | None
-    host: str
-    port: int
-    tokens: Path | None
-    tls_certificate: Path | None
-    tls_key: Path | None
-    insecure: bool
-    files: Path | None
-    actions: Path | None
-    hosts: tuple[str, ...]
-    origins: tuple[str, ...]
-    webhook_hosts: tuple[str, ...]
-    webhook_insecure: bool
-    keep: str | None
-    keep_answers: int
-    engine: EngineName
-    bounds: Mapping[str, Any]
-
-
 def require_service() -> None:
     """A sentence, and not a traceback, where the optional packages are missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
@@ -57,7 +31,7 @@ def require_service() -> None:
         raise UsageError(message, code="missing-package", help="pip install 'upshot[service]'")
 
 
-def serve(terminal: Terminal, options: Options) -> int:
+def serve(terminal: Terminal, options: ServeOptions) -> int:
     """Runs until SIGTERM or SIGINT. Everything that can be wrong is found before the store is touched."""
     require_service()
     # Only now: these need the packages of the service.
@@ -74,15 +48,22 @@ def serve(terminal: Terminal, options: Options) -> int:
     settings = Settings(
         options.host,
         options.port,
-        options.tls_certificate,
+        options.tls_cert,
         options.tls_key,
         options.insecure,
         options.files,
-        options.hosts,
-        options.origins,
-        options.webhook_hosts,
+        tuple(options.allow_host or ()),
+        tuple(options.allow_origin or ()),
+        tuple(options.webhook_allow or ()),
         options.webhook_insecure,
-        bounds=RequestBounds(**options.bounds),
+        bounds=RequestBounds(
+            body=options.max_body,
+            rows=options.max_rows,
+            seconds=options.max_seconds,
+            queue=options.max_queue,
+            subscribers=options.max_subscribers,
+            webhooks=options.max_webhooks,
+        ),
     )
     refuse_unsafe(settings, has_tokens=options.tokens is not None)
     require_certificate(settings)
@@ -107,7 +88,7 @@ def serve(terminal: Terminal, options: Options) -> int:
             return OK if serve(running, bound, listening) else ENGINE_FAILED
 
 
-def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Database]:
+def _opened(terminal: Terminal, options: ServeOptions) -> AbstractContextManager[Database]:
     """The database of the store, or one in memory."""
     if options.engine is EngineName.SPARK:
         # Nothing is kept on Spark: the bound has no use there.
@@ -119,20 +100,19 @@ def _opened(terminal: Terminal, options: Options) -> AbstractContextManager[Data
     )  # fmt: skip
 
 
-def token(
-    terminal: Terminal, name: str, file: Path, read: list[str], write: list[str], *, subscribe: bool, admin: bool
-) -> int:
+def token(terminal: Terminal, options: TokenOptions) -> int:
     """Print the token, once, on stdout. Names may be listed with commas too."""
     require_service()
     from upshot.service.access.tokens import add_token  # noqa: PLC0415 - needs the packages of the service
 
-    scopes = {"read": _names(read), "write": _names(write)}
-    made = add_token(file, name, read=scopes["read"], write=scopes["write"], subscribe=subscribe, admin=admin)
+    name, subscribe, admin = options.name, options.subscribe, options.admin
+    scopes = {"read": _names(options.read or []), "write": _names(options.write or [])}
+    made = add_token(options.tokens, name, read=scopes["read"], write=scopes["write"], subscribe=subscribe, admin=admin)
     if terminal.json:
         terminal.data(json.dumps({"name": name, "token": made, **scopes, "subscribe": subscribe, "admin": admin}))
     else:
         terminal.data(made)
-        terminal.message(f"added its hash to {file}; the token is not shown again")
+        terminal.message(f"added its hash to {options.tokens}; the token is not shown again")
     return OK
 
 

@@ -5,40 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from upshot.cli.engines import connected
 from upshot.cli.input.changes import read_change_lines
-from upshot.cli.input.files import STDIN, existing_store
+from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change, commit_line
-from upshot.cli.output.firings import code_of_failures, register_actions, report_failures
+from upshot.cli.options import DatabaseOptions
+from upshot.cli.output.firings import code_of_failures, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.session import opened
-from upshot.cli.settings import EngineName
 from upshot.core.errors import Error, UsageError
 from upshot.database.database import Database
 
 
-def verify(
-    terminal: Terminal,
-    file: Path,
-    fact_dir: Path | None,
-    changes: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def verify(terminal: Terminal, source: DatabaseOptions, changes: Path | None) -> int:
     """After the facts are loaded and the transactions of the change file, if one is given, are committed. A folder is
     that of a database."""
-    if file == STDIN and changes == STDIN:
+    if source.file == STDIN and changes == STDIN:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
-    if file.is_dir():
-        if fact_dir is not None or changes is not None:
-            message = f"`{file}` is a database directory, which is verified as it is"
-            raise UsageError(message, code="wrong-argument", help="omit `-F` and `--changes`")
-        with connected(terminal, engine, existing_store(file, "FILE")) as database:
-            register_actions(database, actions)
-            return _verified(terminal, database, None)
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    if source.file.is_dir() and (source.fact_dir is not None or changes is not None):
+        message = f"`{source.file}` is a database directory, which is verified as it is"
+        raise UsageError(message, code="wrong-argument", help="omit `-F` and `--changes`")
+    with opened(terminal, source) as database:
         return _verified(terminal, database, changes)
 
 

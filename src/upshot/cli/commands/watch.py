@@ -10,13 +10,14 @@ from pathlib import Path
 from upshot.cli.input.changes import ChangeLine, read_change_lines
 from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change, commit_line
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.diagnostics import as_fields
 from upshot.cli.output.firings import code_of_failures, firing_lines, firings_field, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import OK, EngineName, OnError
+from upshot.cli.settings import OK, OnError
 from upshot.core.errors import EngineError, Error, UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
@@ -26,23 +27,15 @@ from upshot.database.program.constraints import notes_of_repairs
 from upshot.database.watch import Event
 
 
-def watch(
-    terminal: Terminal,
-    file: Path,
-    fact_dir: Path | None,
-    changes: Path,
-    on_error: OnError,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def watch(terminal: Terminal, source: DatabaseOptions, changes: Path, on_error: OnError) -> int:
     """One line of output for each line of input, as soon as it is committed.
 
     A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its
     changes; the exit code then reports it at the end. When the engine fails the run always ends.
     """
-    if file == STDIN and changes == STDIN:
+    if source.file == STDIN and changes == STDIN:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, file, fact_dir, engine, actions=actions) as database:
+    with opened(terminal, source) as database:
         return _commits(terminal, database, changes, on_error)
 
 

@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from upshot.cli.commands.realizations import database_of, signed_rows
+from upshot.cli.commands.realizations import signed_rows
 from upshot.cli.input.changes import ChangeFacts, canceled, parse_change, read_change_lines
 from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change
+from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.output.firings import firing_lines, firings_field
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK, EngineName
+from upshot.cli.session import opened
+from upshot.cli.settings import OK
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
@@ -26,23 +28,15 @@ from upshot.database.database import Database
 from upshot.database.queries.what_if import WhatIf
 
 
-def what_if(
-    terminal: Terminal,
-    file: Path,
-    rows: Sequence[str],
-    fact_dir: Path | None,
-    changes: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def what_if(terminal: Terminal, source: DatabaseOptions, rows: Sequence[str], changes: Path | None) -> int:
     """The rows are one transaction. Each line of a change file is one transaction, evaluated separately."""
     if (changes is None) != bool(rows):
         words = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
         hint = "give rows to insert and delete, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"
         raise UsageError(words, code="options-conflict" if rows else "empty-request", help=hint)
-    if file == STDIN == changes:
+    if source.file == STDIN == changes:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
-    with database_of(terminal, file, fact_dir, actions, engine) as database:
+    with opened(terminal, source) as database:
         if changes is not None:
             return _answers(terminal, database, changes)
         print_what_if(terminal, database, rows)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upshot.cli.commands.realizations import database_of
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
 from upshot.cli.input.transactions import asked_row
+from upshot.cli.options import DatabaseOptions, WhyNotOptions
 from upshot.cli.output.drawings import STDOUT, draw
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK, EngineName
+from upshot.cli.session import opened
+from upshot.cli.settings import OK
 from upshot.database.database import Database
 from upshot.reasons.changed import RowChange
 from upshot.reasons.derivation import Derivation, pictures
@@ -28,28 +29,9 @@ class WhyOptions:
     bounds: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Showing:
-    """The bounds of an explanation: depth of missing rows, number of realizations, seconds of search, rule
-    instances."""
-
-    depth: int
-    fixes: int
-    seconds: float | None
-    bounds: int | None
-
-
-def why(
-    terminal: Terminal,
-    file: Path,
-    asked: WhyOptions,
-    fact_dir: Path | None,
-    svg: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def why(terminal: Terminal, source: DatabaseOptions, asked: WhyOptions, svg: Path | None) -> int:
     """The derivations, the smallest first. A picture has them one below the other."""
-    with database_of(terminal, file, fact_dir, actions, engine) as database:
+    with opened(terminal, source) as database:
         print_why(terminal, database, asked, svg)
     return OK
 
@@ -66,23 +48,16 @@ def print_why(terminal: Terminal, database: Database, asked: WhyOptions, svg: Pa
         draw(terminal, svg, pictures(drawn))
 
 
-def why_not(
-    terminal: Terminal,
-    file: Path,
-    fact: str,
-    fact_dir: Path | None,
-    showing: Showing,
-    svg: Path | None,
-    actions: Path | None,
-    engine: EngineName,
-) -> int:
+def why_not(terminal: Terminal, source: DatabaseOptions, fact: str, showing: WhyNotOptions, svg: Path | None) -> int:
     """Absent premises in views are explained to the given depth; changes that would insert the row come last."""
-    with database_of(terminal, file, fact_dir, actions, engine) as database:
+    with opened(terminal, source) as database:
         print_why_not(terminal, database, fact, showing, svg)
     return OK
 
 
-def print_why_not(terminal: Terminal, database: Database, fact: str, showing: Showing, svg: Path | None = None) -> None:
+def print_why_not(
+    terminal: Terminal, database: Database, fact: str, showing: WhyNotOptions, svg: Path | None = None
+) -> None:
     """Print or draw why a row is missing."""
     relation, row = asked_row(fact, database)
     answer = database.why_not(relation, row, depth=showing.depth, bounds=showing.bounds)
@@ -90,17 +65,10 @@ def print_why_not(terminal: Terminal, database: Database, fact: str, showing: Sh
 
 
 def why_changed(
-    terminal: Terminal,
-    store: Path,
-    fact: str,
-    version: int | None,
-    bounds: int | None,
-    svg: Path | None,
-    engine: EngineName,
+    terminal: Terminal, store: DatabaseOptions, fact: str, version: int | None, bounds: int | None, svg: Path | None
 ) -> int:
     """Explain the effect of a commit on a row; by default of the last commit."""
-    existing_store(store, "STORE")
-    with connected(terminal, engine, store) as database:
+    with connected(terminal, store.engine, existing_store(store.file, "STORE")) as database:
         relation, row = asked_row(fact, database)
         _tell(terminal, database.why_changed(relation, row, version, bounds=bounds), svg)
     return OK

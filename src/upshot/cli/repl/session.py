@@ -14,11 +14,12 @@ from rich.text import Text
 
 from upshot.active.firing import Firing
 from upshot.cli.commands.query import answers
-from upshot.cli.commands.realizations import Wishes, print_update
+from upshot.cli.commands.realizations import print_update
 from upshot.cli.commands.what_if import print_what_if
-from upshot.cli.commands.why import Showing, WhyOptions, print_why, print_why_not
+from upshot.cli.commands.why import WhyOptions, print_why, print_why_not
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.input.programs import parse_source
+from upshot.cli.options import SearchOptions, WhyNotOptions
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.diagnostics import of_error
 from upshot.cli.output.firings import firing_lines, firings_field, report_failures
@@ -207,7 +208,7 @@ class ReplSession:
         print_why(self._terminal, self.database, WhyOptions(_row_text("why", text), 1, None))
 
     def _why_not(self, text: str) -> None:
-        showing = Showing(depth=1, fixes=3, seconds=None, bounds=None)
+        showing = WhyNotOptions()
         print_why_not(self._terminal, self.database, _row_text("why-not", text), showing)
 
     def _what_if(self, text: str) -> None:
@@ -215,7 +216,9 @@ class ReplSession:
 
     def _update(self, text: str) -> None:
         """The first realizations; one is committed as a change like any other."""
-        code = print_update(self._terminal, self.database, _signed("update", text), Wishes(limit=MOST_REALIZATIONS))
+        code = print_update(
+            self._terminal, self.database, _signed("update", text), SearchOptions(limit=MOST_REALIZATIONS)
+        )
         self.code = max(self.code, code)
 
     def _list(self, _: str) -> None:
