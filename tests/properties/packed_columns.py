@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tests.properties.cases import Row
 from upshot.core.schema import Schema
-from upshot.engine import naive_records
+from upshot.engine import naive_values
 from upshot.syntax import parse, print_program
 from upshot.syntax.ast import (
     Atom,
@@ -56,7 +56,7 @@ RECORD = Packing(
     lambda d: [_type(f"T_{d.name}", (BranchDeclaration("", d.attributes),))],
     _flat,
     lambda name, row: row,
-    lambda text: naive_records.read(text)[1:],
+    lambda text: naive_values.read(text)[1:],
 )
 BRANCH = Packing(
     lambda d: [
@@ -64,7 +64,7 @@ BRANCH = Packing(
     ],
     lambda name, args: Call(f"$B_{name}", args),
     lambda name, row: {f"B_{name}": row},
-    lambda text: naive_records.read(text)[1:],
+    lambda text: naive_values.read(text)[1:],
 )
 NESTED = Packing(
     lambda d: [
@@ -76,7 +76,7 @@ NESTED = Packing(
     ],
     _nested,
     lambda name, row: (row[0], row[1:]),
-    lambda text: (naive_records.read(text)[1], *naive_records.read(text)[2][1:]),
+    lambda text: (naive_values.read(text)[1], *naive_values.read(text)[2][1:]),
 )
 PACKINGS = (RECORD, BRANCH, NESTED)
 

@@ -112,6 +112,6 @@ def _as_text(row: Row, schema: Schema, seed: int) -> Row:
             return (tag, *map(tree, fields))
         return ("", *map(tree, value)) if isinstance(value, tuple) else value
 
-    from upshot.engine.naive_records import unread  # noqa: PLC0415
+    from upshot.engine.naive_values import unread  # noqa: PLC0415
 
     return (unread(tree(packing(seed, schema).value(schema.name, row))),)

@@ -19,7 +19,7 @@ import upshot
 from tests.service.search_turns import check_turns, watched_turns
 from tests.service.served_process import PATIENCE, ROOT
 from tests.service.serving import Running
-from upshot.service.routes.openapi_realizations import MOST_GIVEN, MOST_NEW, MOST_ROUNDS
+from upshot.service.routes.realizations import MOST_GIVEN, MOST_NEW, MOST_ROUNDS
 from upshot.service.settings import RequestBounds, Settings
 
 PROGRAM = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from upshot.check.clause.clause_form import (
@@ -16,13 +16,13 @@ from upshot.check.clause.clause_form import (
     alternatives,
     with_bodies,
     with_named_wildcards,
+    with_terms,
 )
-from upshot.check.clause.safety import check_safety, direct_names, names_inside, shared
+from upshot.check.clause.safety import bind, check_safety, direct_names, names_inside, shared
 from upshot.check.clause.structures import Extraction, lowered, uses_structures
-from upshot.check.clause.witnesses import with_witnesses
 from upshot.check.findings import Findings
 from upshot.check.names.type_names import TypeNames
-from upshot.check.names.variables import all_names, atoms, occurrences
+from upshot.check.names.variables import all_names, atoms, fold, fresh_name, occurrences, terms_of
 from upshot.check.program import Clause
 from upshot.check.types.elaborate import Elaboration, Target
 from upshot.check.types.kinds import Kinds, Typed, TypedLiteral
@@ -30,7 +30,7 @@ from upshot.check.types.nullability import is_negated_comparison, known_null, nu
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not
+from upshot.syntax.ast import Aggregate, Atom, Call, Comparison, Constant, Formula, Not, Term, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +226,82 @@ class ClauseMaker:
 
 def _has_aggregate(literal: RawLiteral) -> bool:
     return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
+
+
+# ---- witnesses of `min` and `max` ----------------------------------------------------------------------------
+
+_EXTREMES = ("min", "max")
+
+
+def with_witnesses(head: Atom, body: Conjunction) -> Conjunction:
+    """The body in which aggregates that have witnesses stand beside a copy of their own bodies."""
+    taken = all_names((head, *body))
+    visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
+    for position, literal in enumerate(body):
+        if not isinstance(literal, Comparison) or not isinstance(literal.right, Aggregate):
+            continue
+        aggregate = literal.right
+        if aggregate.function not in _EXTREMES or not isinstance(literal.left, Variable):
+            continue
+        others = (*body[:position], *body[position + 1 :])
+        bound = bind(others, (), visible).bound
+        bodies = aggregate_bodies(aggregate)
+        if len(bodies) > 1:
+            continue  # which alternative would the witness be of?
+        inside = bind(bodies[0], bound, visible).bound
+        witnesses = {name for name in shared(aggregate, visible) if name not in bound and name in inside}
+        if witnesses:
+            return with_witnesses(head, (*others, *_split(literal, aggregate, witnesses, visible, taken)))
+    return body
+
+
+def _split(
+    literal: Comparison, aggregate: Aggregate, witnesses: set[str], visible: set[str], taken: set[str]
+) -> Conjunction:
+    """The aggregate over all witnesses, and its body for those that have the value."""
+    (body,) = aggregate_bodies(aggregate)
+    own = all_names(body) | (set() if aggregate.target is None else all_names((aggregate.target,)))
+    inner = _renaming(witnesses, taken)
+    outer = _renaming(own - visible, taken)
+    assert aggregate.target is not None
+    over = tuple(_renamed(part, inner) for part in body)
+    made = with_bodies(aggregate, _term(aggregate.target, inner), [over])
+    same = Comparison("=", literal.left, _term(aggregate.target, outer), span=literal.span)
+    copies = tuple(_renamed(part, outer) for part in body)
+    return (Comparison("=", literal.left, made, span=literal.span), *copies, same)
+
+
+def _renaming(names: set[str], taken: set[str]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for name in sorted(names):
+        made[name] = fresh_name(f"{name}_1", taken)
+        taken.add(made[name])
+    return made
+
+
+def _renamed(literal: RawLiteral, names: dict[str, str]) -> RawLiteral:
+    plain = literal.body if isinstance(literal, Not) else literal
+    if isinstance(plain, Comparison) and isinstance(plain.right, Aggregate):
+        moved: RawLiteral = Comparison(
+            plain.op, _term(plain.left, names), _aggregate(plain.right, names), span=plain.span
+        )
+    else:
+        moved = with_terms(plain, [_term(each, names) for each in terms_of(plain)])
+    return Not(moved, span=literal.span) if isinstance(literal, Not) else moved
+
+
+def _aggregate(aggregate: Aggregate, names: dict[str, str]) -> Aggregate:
+    bodies = [tuple(_renamed(part, names) for part in body) for body in aggregate_bodies(aggregate)]
+    target = None if aggregate.target is None else _term(aggregate.target, names)
+    return with_bodies(aggregate, target, bodies)
+
+
+def _term(term: Term, names: dict[str, str]) -> Term:
+    visit: Callable[[Term, tuple[Term, ...]], Term] = lambda each, parts: (  # noqa: E731
+        Variable(names.get(each.name, each.name), span=each.span)
+        if isinstance(each, Variable)
+        else Call(each.function, parts, span=each.span)
+        if isinstance(each, Call)
+        else each
+    )
+    return fold(term, visit)
