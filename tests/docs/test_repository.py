@@ -53,6 +53,13 @@ def test_files_and_functions_stay_short_and_names_say_something(path: Path) -> N
     assert long == []
 
 
+def test_the_places_to_edit_that_the_architecture_names_exist() -> None:
+    table = (ROOT / "ARCHITECTURE.md").read_text().split("| to … | edit |")[1]
+    places = re.findall(r"`([\w/]+(?:\.py|/))`", table)
+    assert len(places) > 10
+    assert [each for each in places if not (ROOT / "src/upshot" / each).exists() and not (ROOT / each).exists()] == []
+
+
 def test_an_unknown_relation_is_worded_in_one_place() -> None:
     """`core/errors.py` has the words; Datalog, SQL, calls, requests and change files use them."""
     places = [path for path in (ROOT / "src").rglob("*.py") if 'f"unknown relation `' in path.read_text()]

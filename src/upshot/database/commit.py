@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 from upshot.core.rows import Rows
 from upshot.database import live, rules
 from upshot.database.changes import Changes, ChangeSet, Commit, reported
-from upshot.database.program.constraints import (
+from upshot.database.constraints import (
+    NOTHING_FOUND,
     ConstraintFindings,
-    added_violations,
-    key_violations,
+    findings_of,
     rejected_transaction,
-    repaired_violations,
     warnings_for,
 )
 from upshot.database.watch import EVERYTHING, CommitEvent, Event
@@ -90,7 +89,7 @@ def commit(
     def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
         nonlocal work
         work = engine.work
-        findings = _findings(engine, compiled, deltas) if deltas else NOTHING_FOUND
+        findings = findings_of(engine, compiled, deltas) if deltas else NOTHING_FOUND
         if rejection := rejected_transaction(findings, compiled):
             raise rejection
         if require is not None:
@@ -114,17 +113,6 @@ def commit(
         left=tuple(proposal.left),
         violations=findings.warning(compiled),
         repaired=findings.repaired,
-    )
-
-
-NOTHING_FOUND = ConstraintFindings()
-
-
-def _findings(engine: Engine, compiled: Compiled, deltas: Deltas) -> ConstraintFindings:
-    return ConstraintFindings(
-        key_violations(engine, compiled, deltas),
-        added_violations(compiled, deltas),
-        repaired_violations(compiled, deltas),
     )
 
 

@@ -12,9 +12,9 @@ from upshot.check.program import Clause
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Column, Role, Schema
 from upshot.database.changes import reported
+from upshot.database.constraints import added_violations
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
-from upshot.database.program.constraints import added_violations
 from upshot.database.queries.what_if import WhatIf
 from upshot.database.state import State
 from upshot.engine.time_limit import check_time

@@ -1,5 +1,8 @@
 """SQL to the same tree as Datalog text: read `program.py` for definitions and `queries/query.py` for queries.
 
+To add a function: its spelling `sql=(…)` in its record in `upshot/values/functions.py` (`aggregates.py` for an
+aggregate, `windows.py` for a window function); only a special form needs code in `expressions`.
+
 Nothing here is imported before SQL is met: sqlglot takes longer to load than a small program takes to run.
 
 Branches. sqlglot gives the tree; a SELECT becomes a branch (`sql/translation.py`): literals that must hold and a value

@@ -24,8 +24,8 @@ from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
+from upshot.database.constraints import Violations
 from upshot.database.database import Database
-from upshot.database.program.constraints import Violations
 from upshot.database.realize import FROZEN, NONE, Realizations
 from upshot.revise.request import Bounds
 from upshot.syntax import parse_query

@@ -6,7 +6,7 @@ import datetime as dt
 import importlib.util
 import json
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, read_program
@@ -19,6 +19,9 @@ from upshot.core.time_spans import time_span
 from upshot.database.connect import connect
 from upshot.database.database import Database
 from upshot.database.rules.action_files import read_actions
+
+if TYPE_CHECKING:
+    from upshot.service.settings import Settings
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
@@ -41,30 +44,10 @@ def serve(terminal: Terminal, options: ServeOptions) -> int:
     from upshot.service.program_file import serve_program  # noqa: PLC0415
     from upshot.service.server import listen, require_certificate, serve  # noqa: PLC0415
     from upshot.service.service import Service  # noqa: PLC0415
-    from upshot.service.settings import RequestBounds, Settings  # noqa: PLC0415
 
     if options.files is not None:
         existing_directory(options.files, "--files")
-    settings = Settings(
-        options.host,
-        options.port,
-        options.tls_cert,
-        options.tls_key,
-        options.insecure,
-        options.files,
-        tuple(options.allow_host or ()),
-        tuple(options.allow_origin or ()),
-        tuple(options.webhook_allow or ()),
-        options.webhook_insecure,
-        bounds=RequestBounds(
-            body=options.max_body,
-            rows=options.max_rows,
-            seconds=options.max_seconds,
-            queue=options.max_queue,
-            subscribers=options.max_subscribers,
-            webhooks=options.max_webhooks,
-        ),
-    )
+    settings = _settings(options)
     refuse_unsafe(settings, has_tokens=options.tokens is not None)
     require_certificate(settings)
     tokens = Tokens(options.tokens) if options.tokens is not None else None
@@ -86,6 +69,31 @@ def serve(terminal: Terminal, options: ServeOptions) -> int:
 
         with log_to(terminal.err):
             return OK if serve(running, bound, listening) else ENGINE_FAILED
+
+
+def _settings(options: ServeOptions) -> Settings:
+    from upshot.service.settings import RequestBounds, Settings  # noqa: PLC0415
+
+    return Settings(
+        options.host,
+        options.port,
+        options.tls_cert,
+        options.tls_key,
+        options.insecure,
+        options.files,
+        tuple(options.allow_host or ()),
+        tuple(options.allow_origin or ()),
+        tuple(options.webhook_allow or ()),
+        options.webhook_insecure,
+        bounds=RequestBounds(
+            body=options.max_body,
+            rows=options.max_rows,
+            seconds=options.max_seconds,
+            queue=options.max_queue,
+            subscribers=options.max_subscribers,
+            webhooks=options.max_webhooks,
+        ),
+    )
 
 
 def _opened(terminal: Terminal, options: ServeOptions) -> AbstractContextManager[Database]:

@@ -22,8 +22,8 @@ from upshot.core.errors import EngineError, Error, UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
 from upshot.database.changes import Changes
+from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
-from upshot.database.program.constraints import notes_of_repairs
 from upshot.database.watch import Event
 
 

@@ -46,8 +46,8 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role
 from upshot.core.span import Source, Span
 from upshot.database.changes import Changes, ChangeSet, Commit
+from upshot.database.constraints import notes_of_repairs
 from upshot.database.database import Database
-from upshot.database.program.constraints import notes_of_repairs
 from upshot.database.program.definitions import without
 from upshot.database.queries.query import is_select
 from upshot.database.transaction import Transaction

@@ -19,11 +19,11 @@ from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Row
 from upshot.core.schema import Role, Schema
+from upshot.database.constraints import SHOWN
 from upshot.database.database import Database
 from upshot.database.durable.journal import Journal, usable
 from upshot.database.engines import Engine
 from upshot.database.program.compile import Compiled, asleep, compile_stored, nothing
-from upshot.database.program.constraints import SHOWN
 from upshot.database.program.redefine import redefine
 from upshot.database.rules.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, State

@@ -11,6 +11,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.rows import Row, Rows, comparable_row, row_set
 from upshot.database.commit import Proposal, settle
+from upshot.database.constraints import ConstraintFindings
 from upshot.database.durable.history import past_events, past_firings, refuse_forgotten
 from upshot.database.durable.past_states import PastStates, refuse_unreachable
 from upshot.database.engines import Deltas, Engine
@@ -18,7 +19,6 @@ from upshot.database.live.layer import layered
 from upshot.database.live.live_queries import LiveQuery, followed_error
 from upshot.database.live.shapes import shape
 from upshot.database.program.compile import difference
-from upshot.database.program.constraints import ConstraintFindings
 from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import State
 from upshot.database.watch import Callback, Event, Pace, Subscription

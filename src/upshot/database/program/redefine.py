@@ -12,17 +12,15 @@ from upshot.core.schema import Schema
 from upshot.database import live as live_queries
 from upshot.database.changes import Definition
 from upshot.database.commit import Followed, Proposal, settle
-from upshot.database.engines import Deltas, Engine
-from upshot.database.program.compile import Compiled, difference
-from upshot.database.program.constraints import (
+from upshot.database.constraints import (
     ConstraintFindings,
-    added_violations,
+    findings_of,
     grandfathered,
-    key_violations,
     rejected_definition,
-    repaired_violations,
     warnings_for,
 )
+from upshot.database.engines import Deltas, Engine
+from upshot.database.program.compile import Compiled, difference
 from upshot.database.state import State
 from upshot.engine.time_limit import live_time_limit
 
@@ -103,11 +101,8 @@ def _redefined(
 
 def _findings(engine: Engine, old: Compiled, new: Compiled, before: _Before, deltas: Deltas) -> ConstraintFindings:
     """The violations under the new program that did not exist under the old one."""
-    findings = ConstraintFindings(
-        key_violations(engine, new, deltas, _after(before.rekeyed, deltas, new)),
-        {**added_violations(new, deltas), **_after(before.witnesses, deltas, new)},
-        repaired_violations(new, deltas),
-    )
+    rekeyed, witnesses = _after(before.rekeyed, deltas, new), _after(before.witnesses, deltas, new)
+    findings = findings_of(engine, new, deltas, rekeyed=rekeyed, witnesses=witnesses)
     return grandfathered(findings, new, _stated(old, new))
 
 

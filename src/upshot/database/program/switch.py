@@ -16,7 +16,8 @@ from upshot.check.findings import Findings as Mistakes
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
 from upshot.database.changes import Definition
-from upshot.database.commit import NOTHING_FOUND, Proposal, settle
+from upshot.database.commit import Proposal, settle
+from upshot.database.constraints import NOTHING_FOUND
 from upshot.database.program.activations import binding_row
 from upshot.database.program.compile import compile_items
 from upshot.database.program.redefine import redefine

@@ -10,9 +10,9 @@ from upshot.core.errors import VerifyError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role, Schema
+from upshot.database.constraints import SHOWN
 from upshot.database.engines import Engine
 from upshot.database.placement import placement_of
-from upshot.database.program.constraints import SHOWN
 from upshot.database.state import State
 from upshot.engine.limits import by_rounds_alone
 from upshot.plan import ProgramPlan, compile_program

@@ -9,15 +9,15 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import row_set
 from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules
+from upshot.database.constraints import findings_of
 from upshot.database.files.given_rows import given_rows
-from upshot.database.program.constraints import ConstraintFindings, added_violations, key_violations
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
     from upshot.core.rows import Rows
     from upshot.core.schema import Schema
+    from upshot.database.constraints import Violations
     from upshot.database.engines import Deltas, Engine
-    from upshot.database.program.constraints import Violations
     from upshot.database.state import State
     from upshot.engine.work import Work
 
@@ -74,9 +74,7 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
             deltas = state.propagate() if run is None else run.finish()
             if examine is not None:
                 examine(deltas)
-            findings = ConstraintFindings(
-                key_violations(engine, state.compiled, deltas), added_violations(state.compiled, deltas)
-            )
+            findings = findings_of(engine, state.compiled, deltas)
             answer = WhatIf(
                 state.schemas,
                 reported(state.compiled.plan, deltas),

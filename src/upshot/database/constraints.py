@@ -1,4 +1,10 @@
-"""The violations of keys and `.deny` constraints by a change, and their messages."""
+"""Keys and `.deny` constraints: the violations of a change, the policy of each, and their messages.
+
+`findings_of` is what a change violates. A commit tests it once, when views and rules have ended (`commit.commit`); a
+definition tests it against the program before (`program/redefine.py`). In a group (`group.py`) every transaction is
+tested on its own: to defer a constraint to the end of a batch, leave it out of `ConstraintFindings.rejecting` and test
+it in `Group._finish`.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +45,26 @@ class ConstraintFindings:
 
     def warning(self, compiled: Compiled) -> Violations:
         return {n: rows for n, rows in self.constraints.items() if rows and _policy(compiled, n) == "warn"}
+
+
+NOTHING_FOUND = ConstraintFindings()
+
+
+def findings_of(
+    engine: Engine,
+    compiled: Compiled,
+    deltas: Deltas,
+    *,
+    rekeyed: Mapping[str, Iterable[Row]] | None = None,
+    witnesses: Mapping[str, Sequence[Row]] | None = None,
+) -> ConstraintFindings:
+    """The findings of a change. Relations that are `rekeyed` are given with all their rows, constraints that are new
+    with all their `witnesses`."""
+    return ConstraintFindings(
+        key_violations(engine, compiled, deltas, rekeyed),
+        {**added_violations(compiled, deltas), **(witnesses or {})},
+        repaired_violations(compiled, deltas),
+    )
 
 
 def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
