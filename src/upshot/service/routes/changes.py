@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
 from starlette.responses import Response
@@ -64,6 +64,36 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class StartOfFollowing:
+    """The version after which a stream starts, and the options of the stream."""
+
+    since: int | None
+    every: float | None
+    heard: tuple[str, int | None]
+    epoch: str | None
+    last_event_id: str | None
+    accept: str
+
+
+def _start(
+    since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
+    every: Annotated[
+        float | None,
+        Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
+    ] = None,
+    events: Heard = "all",
+    limit: Most = None,
+    epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
+    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
+    accept: Annotated[str, Header()] = "*/*",
+) -> StartOfFollowing:
+    return StartOfFollowing(since, every, (events, limit), epoch, last_event_id, accept)
+
+
+Start = Annotated[StartOfFollowing, Depends(_start)]
+
+
 @router.get(
     "/views/{name}/changes",
     tags=["subscriptions"],
@@ -74,20 +104,11 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 async def changes(
     request: Request,
     name: str,
-    since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
+    start: Start,
     until: Annotated[
         int | None, Query(ge=0, le=LARGEST_VERSION, description="one net change, as JSON, up to this version")
     ] = None,
     where: Annotated[str | None, Query(description='filter: `closure("a",Y)`')] = None,
-    every: Annotated[
-        float | None,
-        Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
-    ] = None,
-    events: Heard = "all",
-    limit: Most = None,
-    epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
-    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
-    accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     """Server-sent events: a `snapshot` unless `since` or `Last-Event-ID` is given, then a `change` for each commit that
     concerns the view, in order, once. With `Accept: application/json` one answer: the net change since `since`, or all
@@ -98,26 +119,16 @@ async def changes(
     scopes.require_read(name, service.database.schemas)
     chosen = selection(name, where, service.database.schemas)
     if until is not None:
-        return await _net_between(service, chosen, since, until)
-    asked = _Asked(Subject(name, where), frozenset({name}), since, every, (events, limit), epoch, last_event_id, accept)
-    return await _answer(request, service, asked)
+        return await _net_between(service, chosen, start.since, until)
+    return await _answer(request, service, Subject(name, where), frozenset({name}), start)
 
 
 @router.get("/changes", tags=["subscriptions"], summary="Follow a query", responses=_RESPONSES, response_class=Response)
 async def query_changes(
     request: Request,
     query: Annotated[str, Query(max_length=LONGEST_QUERY, description="a rule body with `$x`, or a SELECT with `:x`")],
+    start: Start,
     parameters: Annotated[str, Query(max_length=LONGEST_QUERY, description='their values: `{"x": "a"}`')] = "{}",
-    since: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="start after this version")] = None,
-    every: Annotated[
-        float | None,
-        Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
-    ] = None,
-    events: Heard = "all",
-    limit: Most = None,
-    epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
-    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
-    accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     """Follow a query with parameters as for a view: its answers, then every change of them. Queries that differ in the
     values of their parameters only share one plan. The token needs to read every relation that the query names."""
@@ -126,32 +137,19 @@ async def query_changes(
     scopes.require_subscribe()
     subject = Subject(query, parameters=json.dumps(read_parameters(parameters)))
     reads = await asyncio.to_thread(relations_read, subject, scopes, service.database.schemas)
-    asked = _Asked(subject, reads, since, every, (events, limit), epoch, last_event_id, accept)
-    return await _answer(request, service, asked)
+    return await _answer(request, service, subject, reads, start)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The subject, start and options of a request to follow."""
-
-    subject: Subject
-    reads: frozenset[str]
-    since: int | None
-    every: float | None
-    heard: tuple[str, int | None]
-    epoch: str | None
-    last_event_id: str | None
-    accept: str
-
-
-async def _answer(request: Request, service: Service, asked: _Asked) -> Response:
+async def _answer(
+    request: Request, service: Service, subject: Subject, reads: frozenset[str], start: StartOfFollowing
+) -> Response:
     hub = service.hub
-    cursor = _cursor(asked.last_event_id) if asked.last_event_id else asked.since
+    cursor = _cursor(start.last_event_id) if start.last_event_id else start.since
     reason = None
-    if cursor is not None and asked.epoch is not None and asked.epoch != service.database.identity:
+    if cursor is not None and start.epoch is not None and start.epoch != service.database.identity:
         cursor, reason = None, "history-not-kept"
-    if "application/json" in asked.accept and "text/event-stream" not in asked.accept:
-        return await _on_demand(hub, await hub.standing.chosen(asked.subject), cursor, reason)
+    if "application/json" in start.accept and "text/event-stream" not in start.accept:
+        return await _on_demand(hub, await hub.standing.chosen(subject), cursor, reason)
     service.hub.require_room()
 
     def allowed() -> bool:
@@ -159,12 +157,10 @@ async def _answer(request: Request, service: Service, asked: _Asked) -> Response
             now = service.scopes(request)
         except Refused:
             return False
-        return now.subscribe and now.may_read_all(asked.reads)
+        return now.subscribe and now.may_read_all(reads)
 
-    await hub.standing.chosen(asked.subject)
-    return EventStream(
-        hub, asked.subject, since=cursor, reason=reason, every=asked.every, heard=asked.heard, allowed=allowed
-    )
+    await hub.standing.chosen(subject)
+    return EventStream(hub, subject, since=cursor, reason=reason, every=start.every, heard=start.heard, allowed=allowed)
 
 
 async def _net_between(service: Service, chosen: Selection, since: int | None, until: int) -> JSONResponse:
