@@ -46,3 +46,22 @@ def test_what_the_driver_cannot_hold_is_refused_by_name(spark: Any) -> None:
             assert caught.value.code == "lattice-beyond-driver"
     finally:
         spark.conf.unset("upshot.driver.memory")
+
+
+def test_counts_and_sums_that_grow_are_maintained_in_the_driver(spark: Any) -> None:
+    with upshot.connect(spark=spark, engine="spark") as db:
+        db.define("""
+        .decl owns(a: symbol, b: symbol, share: unsigned)
+        .decl controls(a: symbol, b: symbol)
+        .decl through(a: symbol, b: symbol, c: symbol)
+        through(A, B, A) :- owns(A, B, _).
+        through(A, B, C) :- controls(A, C), owns(C, B, _).
+        controls(A, B) :- through(A, B, _), A != B, sum N : { owns(C, B, N), through(A, B, C) } > 50.
+        """)
+        with db.transaction() as tx:
+            tx.insert("owns", [("a", "b", 60), ("a", "c", 30), ("b", "c", 25), ("c", "d", 51)])
+        assert set(tx.changes["controls"].inserted) == {("a", "b"), ("a", "c"), ("a", "d"), ("c", "d")}
+        with db.transaction() as tx:
+            tx.delete("owns", [("b", "c", 25)])
+        assert set(tx.changes["controls"].deleted) == {("a", "c"), ("a", "d")}
+        db.verify()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 REFUSED = {
     "unsupported-functor": ["a(__ITERATION__())."],
     "unsupported-autoincrement": ["a(autoinc()).", "a($)."],
-    "unsupported-lattice": [".lattice L<> { Bottom -> 1 }", ".decl a(x: number, s: union number)"],
+    "unsupported-lattice": [".lattice L<> { Bottom -> 1 }", ".decl a(x: number, s: intersection number)"],
     "unsupported-every-relation": [".output *", ".input *", ".printsize *"],
     "unsupported-choice-domain": [".decl a(x: number, y: number, z: number) choice-domain x, y"],
     "unsupported-delta": [".decl a(x: number)\n.decl d = debug_delta(a)"],

@@ -14,6 +14,7 @@ from upshot.check.disjunctions import Undecided, refuse_qualifiers, undecided
 from upshot.check.equivalences import expanded
 from upshot.check.findings import Findings
 from upshot.check.functors import Functors, functors, resolved
+from upshot.check.growing import Grown, growing
 from upshot.check.inline import inlining
 from upshot.check.lattices import check_monotone, lattices
 from upshot.check.names.names import NameCheck, warn_of_singletons
@@ -27,6 +28,7 @@ from upshot.check.strata import Components, Need, needs, order, unstratified, vi
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role, Schema
+from upshot.core.span import Span
 from upshot.syntax.ast import (
     Activation,
     ActiveRule,
@@ -77,6 +79,9 @@ def check(program: Program) -> CheckedProgram:
     names = NameCheck(known.schemas, denied, findings, rules=frozenset(rule.name for rule in items.active))
     clauses, facts = _rules(items.rules, maker, names)
     clauses += [_load_clause(known.schemas[special.loaded.get(view, view)], part) for view, part in input_part.items()]
+    grown = growing(clauses, maker)
+    clauses = grown.clauses
+    known.schemas.update(grown.schemas)
     constraints = constraint_clauses(items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
     check_directives(items.directives, visible, findings)
@@ -87,7 +92,7 @@ def check(program: Program) -> CheckedProgram:
         schemas=schemas,
         clauses=(*clauses, *constraints.clauses, *rules.clauses),
         facts={name: tuple(rows) for name, rows in facts.items()},
-        strata=_strata(schemas, items, rules, findings),
+        strata=_strata(schemas, items, rules, grown, findings),
         options={**view_options(items.views, visible, findings), **rules.options},
         constraints=_policies((*constraints.names, *short.names), left_out, items.policies, findings),
         directives=tuple(items.directives),
@@ -96,7 +101,7 @@ def check(program: Program) -> CheckedProgram:
         functors=own_functions,
         undecided=left_out.relations,
         hidden=frozenset(rules.schemas),
-        parts={each.name: each.part_of for each in items.declarations if each.part_of},
+        parts={**{each.name: each.part_of for each in items.declarations if each.part_of}, **grown.parts},
     )
     _check_left_out(left_out, program.items, replace(maker, schemas=visible), names)
     check_monotone(schemas, checked.clauses, checked.strata, findings)
@@ -354,6 +359,7 @@ def _strata(
     schemas: Mapping[str, Schema],
     items: _Items,
     rules: CheckedRules,
+    grown: Grown,
     findings: Findings,
 ) -> Components:
     """The strata by the text itself, so that circles are shown also where rules have other mistakes."""
@@ -365,10 +371,18 @@ def _strata(
     for deny in items.denies:
         found.extend(needs(deny.head.relation, [deny.body, *deny.head.args]))
     found.extend(rules.needs)
+    found = [need for need in found if need.head not in grown.heads]
+    for clause in (each for each in grown.clauses if each.head.relation in grown.heads):
+        found.extend(needs(clause.head.relation, clause.body))
     components = order(view_names(schemas, ()), found)
     for wrong in unstratified(components, found):
-        findings.include(wrong)
+        reason = grown.reasons.get(wrong.span.start) if wrong.span is not None else None
+        findings.include(wrong if reason is None else replace(wrong, notes=(*wrong.notes, _cannot_grow(*reason))))
     return components
+
+
+def _cannot_grow(span: Span | None, why: str) -> tuple[Span | None, str]:
+    return span, f"a count or sum may depend on itself where it can only grow, but {why}"
 
 
 # ---- texts that could not be read whole ------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _qualifiers(item: Item) -> Iterator[tuple[str, str]]:
     """The relations or constraints that an item states more about than columns and rules, and in which words."""
     match item:
         case Declaration(name=name):
-            yield from ((name, f"`{each.lattice}`") for each in item.attributes if each.lattice)
+            yield from ((name, f"`{each.lattice}`") for each in item.attributes if each.lattice not in ("", "union"))
             yield from ((name, f"`{each}`") for each in item.qualifiers if each == EQREL)
             yield from ((name, "`choice-domain`") for _ in item.choice[:1])
             yield from ((name, "a key") for _ in item.keys[:1])

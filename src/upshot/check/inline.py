@@ -156,7 +156,7 @@ def _names(items: tuple[Node, ...]) -> set[str]:
 
 
 def _is_plain(declaration: Declaration) -> bool:
-    best = any(each.lattice for each in declaration.attributes)
+    best = any(each.lattice not in ("", "union") for each in declaration.attributes)
     return not (declaration.keys or declaration.constraints or declaration.choice or best)
 
 

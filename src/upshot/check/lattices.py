@@ -58,7 +58,9 @@ def lattices(
 ) -> None:
     """Give every schema its lattice, from the words of its columns or from a subsumption; roles are assigned."""
     for declaration in declarations:
-        words = [(place, each.lattice) for place, each in enumerate(declaration.attributes) if each.lattice]
+        # The rows of a group are the union of what its rules derive: a relation has that anyway.
+        named = [(place, each.lattice) for place, each in enumerate(declaration.attributes)]
+        words = [(place, word) for place, word in named if word not in ("", "union")]
         if len(words) > 1:
             _refuse_second(declaration, findings)
         for place, word in words[:1]:
@@ -78,7 +80,7 @@ def _refuse_second(declaration: Declaration, findings: Findings) -> None:
     findings.error(
         "several-lattice-columns",
         f"relation `{declaration.name}` keeps the best value of two columns",
-        [each for each in declaration.attributes if each.lattice][1].span,
+        [each for each in declaration.attributes if each.lattice not in ("", "union")][1].span,
         label="the second one",
         help="declare one relation for each, with the other columns in both",
     )

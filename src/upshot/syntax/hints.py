@@ -82,11 +82,11 @@ USER_AGGREGATE: Hint = (
 """For a second `@`."""
 
 SET_LATTICES: dict[str, Hint] = dict.fromkeys(
-    ("union", "intersection", "set"),
+    ("intersection", "set"),
     (
         "unsupported-lattice",
-        "a column cannot keep a set of values",
-        "write a row for each member, without the word; the rows of one group are its set",
+        "a column cannot keep an intersection of sets, or a set as one value",
+        "write `union`: a row for each member, the rows of one group are its set",
     ),
 )
 """By the word before the type of a column."""

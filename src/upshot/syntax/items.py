@@ -35,7 +35,7 @@ from upshot.syntax.phrases import end_clause, options, pair
 from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
 from upshot.syntax.rule_items import activation, active_rule, deny
 
-LATTICES = ("min", "max", "any", "all")
+LATTICES = ("min", "max", "any", "all", "union")
 """The words before the type of a column of which one value is kept."""
 
 _OWN = (
