@@ -158,3 +158,69 @@ def test_a_call_that_no_function_fits_is_refused(query: str, code: str, hint: st
             db.define(f"CREATE VIEW v AS {query}")
         assert error.value.code == code
         assert hint in str(error.value)
+
+
+PARTS = "CREATE TABLE part (whole BIGINT NOT NULL, piece BIGINT NOT NULL, n BIGINT NOT NULL, note TEXT)"
+BILL = """
+    WITH RECURSIVE b(piece, n) AS (
+      SELECT piece, n FROM part WHERE whole = 0
+      UNION ALL SELECT p.piece, b.n * p.n FROM b JOIN part p ON p.whole = b.piece
+    ) SELECT piece, sum(n) AS n, count(*) AS ways FROM b GROUP BY piece
+"""
+
+
+def _bill(parts: set[tuple[int, int, int, str | None]]) -> set[tuple[int, int, int]]:
+    found: dict[int, tuple[int, int]] = {}
+    pending = [(0, 1)]
+    while pending:
+        whole, number = pending.pop()
+        for above, piece, n, _ in parts:
+            if above == whole:
+                total, ways = found.get(piece, (0, 0))
+                found[piece] = total + number * n, ways + 1
+                pending.append((piece, number * n))
+    return {(piece, total, ways) for piece, (total, ways) in found.items()}
+
+
+def test_aggregates_over_union_all_count_every_derivation() -> None:
+    choice, parts = random.Random(4), set[tuple[int, int, int, str | None]]()
+    with upshot.connect() as db:
+        db.define(PARTS)
+        db.define(f"CREATE VIEW bill AS {BILL}")
+        for _ in range(30):
+            before = set(db.rows("bill"))
+            pairs = [sorted(choice.sample(range(6), 2)) for _ in range(3)]
+            insert = {(a, b, choice.randint(1, 2), choice.choice((None, "x", "y"))) for a, b in pairs}
+            delete = set(choice.sample(sorted(parts, key=str), min(len(parts), choice.randint(0, 3))))
+            with db.transaction() as tx:
+                tx.delete("part", list(delete))
+                tx.insert("part", list(insert))
+            parts = (parts - delete) | insert
+            wanted = _bill(parts)
+            assert set(db.rows("bill")) == wanted
+            assert set(tx.changes["bill"].inserted) == wanted - before
+            assert set(tx.changes["bill"].deleted) == before - wanted
+        assert set(db.sql(BILL)) == wanted
+        db.verify()
+
+
+def test_a_recursion_that_is_also_read_without_counting_is_counted_with_all_its_rows() -> None:
+    with upshot.connect() as db:
+        db.define("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)")
+        db.define(
+            "CREATE VIEW v AS WITH RECURSIVE r(n) AS (SELECT n FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 2) "
+            "SELECT n, (SELECT count(*) FROM r) AS c FROM r"
+        )
+        with db.transaction() as tx:
+            tx.insert("t", [(1, 1), (2, 1), (3, 2)])
+        assert set(db.rows("v")) == {(1, 5), (2, 5)}
+
+
+def test_endless_derivations_end_with_the_limit() -> None:
+    with upshot.connect(max_rounds=50) as db:
+        db.define(PARTS)
+        db.define(f"CREATE VIEW bill AS {BILL}")
+        with pytest.raises(upshot.Error) as caught, db.transaction() as tx:
+            tx.insert("part", [(0, 1, 1, None), (1, 2, 1, None), (2, 1, 1, None)])
+        assert caught.value.code == "recursion-limit"
+        assert not db.rows("bill")

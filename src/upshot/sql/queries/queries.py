@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from upshot.check.names.variables import fresh_name
 from upshot.core.schema import Schema
-from upshot.core.types import Type
+from upshot.core.types import SYMBOL, Type
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
@@ -21,7 +21,13 @@ from upshot.sql.queries.grouping import grouped, is_grouped
 from upshot.sql.queries.grouping_sets import as_counts, has_grouping_sets, one_query_each
 from upshot.sql.queries.limits import CLAUSES, limited
 from upshot.sql.queries.presence import presence
-from upshot.sql.queries.recursion import BestValues, best_values, refuse_extremes_of_steps, with_path
+from upshot.sql.queries.recursion import (
+    BestValues,
+    best_values,
+    refuse_extremes_of_steps,
+    with_derivations,
+    with_path,
+)
 from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.queries.stages import staged_columns
@@ -334,46 +340,55 @@ class QueryReader:
         names: Sequence[str] = (),
     ) -> Stored:  # fmt: skip
         """A view that is defined through itself. Whether its columns can be NULL, and how many digits they need, is
-        found by trying. It is the `view` with these names of columns, if one is given."""
+        found by trying. It is the `view` with these names of columns, if one is given. A `bag` of UNION ALL has a row
+        for each derivation: a hidden column holds the path to it."""
         best = best_values(query)
-        union = self._recursive_union(translation, table, best.union if best is not None else query, bag, best)
+        union = self._recursive_union(translation, table, best.union if best is not None else query, best)
         _refuse_parts(translation, union, _SET_PARTS)
+        is_bag = best is None and not union.args.get("distinct")
+        path = int(bag and is_bag)
         taken = {*translation.schemas, *translation.reserved}
         name = view or fresh_name(f"{translation.owner}__{table.name}", taken)
-        first = self.rows(translation, union.this)
+        first = self.rows(translation, union.this, bag=bool(path))
         start = first if best is None else best.arranged(translation.statement, first, first.names)
         own = _renamed(translation, table, start.names)
         stored = _checked_names(translation, names or own, len(own), union)
         types = start.types(translation)
         nullable = [any(b.values[i].nullable for b in start.branches) for i in range(len(own))]
+        hidden = [fresh_name("path", stored)] * path
         while True:
             mark = translation.mark()
             assumed = [replace(type, nullable=can) for type, can in zip(types, nullable, strict=True)]
-            translation.declare(name, stored, assumed)
-            table.stored[bag] = table.stored[not bag] = Stored(name, own, 0)
-            further = self.rows(translation, union.expression)
+            translation.declare(name, (*stored, *hidden), [*assumed, *[SYMBOL] * path])
+            table.stored[bag] = table.stored[not bag] = Stored(name, own, path)
+            further = self.rows(translation, union.expression, bag=bool(path))
             sides = [start, further if best is None else best.arranged(translation.statement, further, first.names)]
             branches = typed_like(translation, sides, types, union)
+            if path:
+                branches = with_derivations(translation, name, branches)
             widened = [_widest_of(branches, place, type) for place, type in enumerate(types)]
             rules = [rule for branch in branches for rule in translation.rules(name, branch)]
-            found = translation.nullable_columns(rules, len(own))
+            found = translation.nullable_columns(rules, len(own) + path)[: len(own)]
             if widened == types and all(had or not has for had, has in zip(nullable, found, strict=True)):
                 break
             types = widened
             self._back_to(translation, mark)
             nullable = [had or has for had, has in zip(nullable, found, strict=True)]
         owner = "" if view else translation.owner
-        translation.define(name, stored, assumed, branches, part_of=owner, keep_nullable=True)
+        columns, column_types = (*stored, *hidden), [*assumed, *[SYMBOL] * path]
+        translation.define(name, columns, column_types, branches, part_of=owner, keep_nullable=True)
         if best is not None:
             if nullable[best.place]:
                 translation.statement.unsupported(
                     f"{best.word} of values that can be NULL in a recursion", union, help="exclude NULL: IS NOT NULL"
                 )
             translation.keep_best(name, best.place, best.word)
-        return Stored(name, own, 0)
+        if is_bag and not path:
+            del table.stored[not bag]
+        return Stored(name, own, path)
 
     def _recursive_union(
-        self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, best: BestValues | None
+        self, translation: Translation, table: CommonTable, query: exp.Expression, best: BestValues | None
     ) -> exp.Union:
         """The union by which a query of WITH is recursive; refused if it is not."""
         if best is not None and translation.now is not None:
@@ -386,12 +401,6 @@ class QueryReader:
                 help="start with a SELECT that does not use it; the best value of each group is "
                 "SELECT a, min(b) FROM (… UNION …) AS q GROUP BY a",
             )  # fmt: skip
-        if best is None and bag and not query.args.get("distinct"):
-            translation.statement.unsupported(
-                f"an aggregate over `{table.name}`, which is recursive with UNION ALL,",
-                query,
-                help="add a column that tells its rows apart, such as the path to each, and write UNION",
-            )
         return query
 
 

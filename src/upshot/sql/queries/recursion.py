@@ -12,12 +12,16 @@ from functools import reduce
 
 from sqlglot import exp
 
+from upshot.core.types import SYMBOL
 from upshot.sql.expressions.expressions import SORT_KEY
+from upshot.sql.expressions.values import Case, Value, combined, is_nothing, plain
 from upshot.sql.names import matches, new_name
 from upshot.sql.queries.row_sets import RowSet
 from upshot.sql.reading import JOINED
+from upshot.sql.translation import Branch, Translation
 from upshot.sql.trees import aggregates_in, column_name, inner_query, unwrapped
 from upshot.sql.trouble import Statement
+from upshot.syntax.ast import Call, Constant, Not, Test, Variable
 
 _DEPTH_DIGITS = 10
 
@@ -113,6 +117,46 @@ def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
                 label="must range over all rows",
                 help=f"group the whole union: {word}(v) over `FROM (… UNION ALL …) AS q GROUP BY k`",
             )  # fmt: skip
+
+
+# ---- UNION ALL -----------------------------------------------------------------------------------
+
+
+def with_derivations(translation: Translation, view: str, branches: Sequence[Branch]) -> list[Branch]:
+    """The branches of a recursive view with a further value: the path of a derivation, from the rows that it starts
+    with to those of the last step. Equal rows of different derivations have different paths."""
+    made = []
+    for number, branch in enumerate(branches):
+        before = [each for each in branch.identity if _is_path(translation, view, each)]
+        own = [each for each in branch.identity if not _is_step(translation, view, each)]
+        parts = [*before, plain(Constant(f"/{number}:", SYMBOL), SYMBOL), *map(_key_text, own)]
+        value = parts[0] if len(parts) == 1 else combined(parts, lambda terms: Call("cat", tuple(terms)), SYMBOL)
+        made.append(replace(branch, values=(*branch.values, value), identity=()))
+    return made
+
+
+def _is_step(translation: Translation, view: str, value: Value) -> bool:
+    """Test whether the value is a column of the row that the step continues."""
+    return isinstance(value.term, Variable) and translation.homes[value.term.name].relation == view
+
+
+def _is_path(translation: Translation, view: str, value: Value) -> bool:
+    return _is_step(translation, view, value) and value.term in translation.homes[value.term.name].hidden  # type: ignore[union-attr]
+
+
+def _key_text(value: Value) -> Value:
+    """The sort key of the value, which says where it ends; NULL has one of its own."""
+    cases: list[Case] = []
+    for case in value.cases:
+        null, key = Constant("~", SYMBOL), Call("sort_key", (case.term,))
+        is_null = Test("is_null", (case.term,))
+        if is_nothing(case.term):
+            cases.append(Case(case.when, null))
+        elif value.nullable and not isinstance(case.term, Constant):
+            cases += [Case((*case.when, Not(is_null)), key), Case((*case.when, is_null), null)]
+        else:
+            cases.append(Case(case.when, key))
+    return Value(tuple(cases), SYMBOL)
 
 
 # ---- CYCLE and SEARCH ---------------------------------------------------------------------------
