@@ -62,6 +62,8 @@ class Grown:
 def growing(clauses: Iterable[Clause], maker: ClauseMaker) -> Grown:
     """Write out the recursive counts and sums that can only grow; `maker` knows all relations."""
     grown = Grown(list(clauses))
+    if not any(_folds(literal) for clause in grown.clauses for literal in clause.body):
+        return grown
     own = _components(grown.clauses, maker.schemas)
     done: list[Clause] = []
     maker = replace(maker, schemas=dict(maker.schemas))
@@ -86,11 +88,14 @@ def _components(clauses: Iterable[Clause], schemas: Mapping[str, Schema]) -> dic
 def _recursive_aggregate(clause: Clause, own: Collection[str]) -> int | None:
     """The place of the first count or sum over a relation that depends on the head."""
     for place, literal in enumerate(clause.body):
-        if isinstance(literal, Comparison) and isinstance(literal.right, Aggregate):
-            aggregate = literal.right
-            if aggregate.function in ("count", "sum") and any(a.relation in own for a in atoms(aggregate.body)):
-                return place
+        if _folds(literal) and _is_recursive(literal, own):
+            return place
     return None
+
+
+def _folds(literal: Literal) -> bool:
+    aggregate = literal.right if isinstance(literal, Comparison) else None
+    return isinstance(aggregate, Aggregate) and aggregate.function in ("count", "sum")
 
 
 class _CannotGrowError(Exception):
