@@ -43,7 +43,7 @@ def mistakes(text: str) -> list[str]:
         ("SELECT sum(b) OVER (ORDER BY b GROUPS 3 PRECEDING) FROM r",
          "sql-unsupported sum(b) OVER (ORDER BY b GROUPS 3"),
         ("SELECT b, rank() OVER w FROM r", "unknown-relation rank() OVER w"),
-        ("SELECT array_agg(b) FROM r", "sql-unsupported array_agg(b)"),
+        ("SELECT json_agg(b) FROM r", "sql-unsupported b"),
         ("SELECT DISTINCT ON (x) b FROM r", "unknown-column x"),
         ("SELECT b FROM r QUALIFY b", "type-mismatch b"),
         ("SELECT b FROM r LIMIT -3", "sql-syntax 3"),

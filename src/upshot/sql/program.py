@@ -19,6 +19,7 @@ from upshot.sql.queries.row_sets import RowSet
 from upshot.sql.queries.sources import Scope
 from upshot.sql.queries.tables import table_declaration
 from upshot.sql.reading import read_script
+from upshot.sql.spellings import in_one_spelling
 from upshot.sql.translation import Branch, Translation, variable_name
 from upshot.sql.trees import inner_query, mark_folds
 from upshot.sql.trigger_reading import TriggerForm
@@ -57,6 +58,7 @@ def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None)
         try:
             with understood(statement):
                 mark_folds(statement.tree, functors)
+                in_one_spelling(statement.tree, functors)
                 making.add(statement)
         except Refused as refused:
             mistakes.append(refused.diagnostic)

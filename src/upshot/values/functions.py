@@ -294,9 +294,9 @@ _ALL = (
         },
         "-a", "negation", sql=("Neg",),
     ),
-    BuiltinFunction("band", uniform(INTEGER, 2), _bits("band"), "a band b", "bits of both"),
-    BuiltinFunction("bor", uniform(INTEGER, 2), _bits("bor"), "a bor b", "bits of either"),
-    BuiltinFunction("bxor", uniform(INTEGER, 2), _bits("bxor"), "a bxor b", "bits of exactly one"),
+    BuiltinFunction("band", uniform(INTEGER, 2), _bits("band"), "a band b", "bits of both", sql=("BitwiseAnd",)),
+    BuiltinFunction("bor", uniform(INTEGER, 2), _bits("bor"), "a bor b", "bits of either", sql=("BitwiseOr",)),
+    BuiltinFunction("bxor", uniform(INTEGER, 2), _bits("bxor"), "a bxor b", "bits of exactly one", sql=("BitwiseXor",)),
     BuiltinFunction(
         "bnot", uniform(INTEGER, 1),
         {

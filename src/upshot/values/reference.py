@@ -20,6 +20,7 @@ from upshot.values.signatures import ANY, ORDERED, KindSet, only
 _SQL = {
     "Add": "`a + b`", "Sub": "`a - b`", "Mul": "`a * b`", "Div": "`a / b`", "IntDiv": "`a DIV b`", "Mod": "`a % b`",
     "Neg": "`-a`", "Greatest": "`GREATEST`", "Least": "`LEAST`", "DPipe": "`a || b`", "Concat": "`CONCAT`",
+    "BitwiseAnd": "`a & b`", "BitwiseOr": "`a | b`", "BitwiseXor": "`a # b`",
     "Length": "`LENGTH`", "Substring": "`SUBSTRING`", "Cast": "`CAST`",
 }  # fmt: skip
 """The spelling of classes of sqlglot; one that is not here is a function of its own name."""

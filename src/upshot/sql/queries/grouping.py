@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from upshot.core.types import NUMBER, SYMBOL, Kind, Type
+from upshot.core.types import MOST_DIGITS, NUMBER, SYMBOL, Kind, Type
 from upshot.sql.expressions.expressions import argument_of, value_of
 from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
@@ -20,6 +20,7 @@ from upshot.sql.queries.block import Block
 from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort_key
 from upshot.sql.queries.presence import MOST_NULLABLE
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.spellings import ELEMENT
 from upshot.sql.translation import Branch
 from upshot.sql.trees import AGGREGATE_OF, aggregates_in, fold_of, unwrapped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not, Term, Variable
@@ -63,7 +64,29 @@ def is_grouped(select: exp.Select) -> bool:
 
 def grouped(block: Block, select: exp.Select) -> Block:
     """The block of the groups: its values are the keys and the aggregates."""
+    _average_exactly(block, select)
     return _Grouping(block, select).block()
+
+
+def _average_exactly(block: Block, select: exp.Select) -> None:
+    """Let the mean of integers be a decimal where it is rounded: a float could be rounded to another neighbor."""
+    for node in list(select.find_all(exp.Avg)):
+        around = node.parent
+        while isinstance(around, exp.Paren | exp.Filter):
+            around = around.parent
+        is_rounded = isinstance(around, exp.Round | exp.Trunc) or (
+            isinstance(around, exp.Cast) and around.args["to"].this in _EXACT
+        )
+        argument = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+        if not is_rounded or node.find_ancestor(exp.Select) is not select or argument.find(exp.Select, exp.AggFunc):
+            continue
+        if value_of(block, argument).kind is Kind.NUMBER:
+            argument.replace(exp.cast(argument.copy(), f"decimal({MOST_DIGITS}, 0)"))
+
+
+_EXACT = (
+    exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT, exp.DataType.Type.DECIMAL,
+)  # fmt: skip
 
 
 class _Grouping:
@@ -167,7 +190,8 @@ class _Grouping:
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
             argument = argument.expressions[0]
-        if distinct and any(block.signature(each.this) != block.signature(argument) for each in order):
+        same = block.signature(inner.meta.get(ELEMENT, argument))
+        if distinct and any(block.signature(each.this) != same for each in order):
             self._statement.refuse(
                 "sql-order", "DISTINCT texts are ordered by something else", node, help="order by the text itself"
             )

@@ -109,9 +109,9 @@ def _replaced(node: exp.Expression, missing: set[str], kept: set[str]) -> exp.Ex
     return node
 
 
-def as_counts(query: exp.Expression, width: int) -> exp.Expression:
+def as_counts(query: exp.Expression, width: int) -> exp.Select:
     """`a EXCEPT ALL b` or `a INTERSECT ALL b` as a set: the rows that `a` has more often than `b`, or that both
-    have."""
+    have, and the number of times that the result has each."""
     names = [f"column{place}" for place in range(1, width + 1)]
     counts = ("left_rows", "right_rows")
     sides = []
@@ -127,12 +127,14 @@ def as_counts(query: exp.Expression, width: int) -> exp.Expression:
     )
     left, right = (exp.Sum(this=exp.column(name)) for name in counts)
     test: exp.Expression = exp.GT(this=left, expression=right)
+    times: exp.Expression = exp.Sub(this=left.copy(), expression=right.copy())
     if isinstance(query, exp.Intersect):
         test = exp.And(
             this=exp.GT(this=left, expression=exp.Literal.number(0)),
             expression=exp.GT(this=right, expression=exp.Literal.number(0)),
         )
-    return exp.select(*names).from_(both).group_by(*names).having(test)
+        times = exp.Least(this=left.copy(), expressions=[right.copy()])
+    return exp.select(*names, exp.alias_(times, "times")).from_(both).group_by(*names).having(test)
 
 
 def _identifiers(names: list[str]) -> list[exp.Identifier]:

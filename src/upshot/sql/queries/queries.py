@@ -28,7 +28,7 @@ from upshot.sql.queries.recursion import (
     with_derivations,
     with_path,
 )
-from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, typed_like, united
+from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, repeated, typed_like, united
 from upshot.sql.queries.sources import Scope, Source, SourceColumn
 from upshot.sql.queries.stages import staged_columns
 from upshot.sql.queries.windows import has_windows, windowed
@@ -247,18 +247,15 @@ class QueryReader:
     def _of_bags(self, translation: Translation, query: exp.Expression, around: Scope | None, bag: bool) -> RowSet:
         """INTERSECT ALL and EXCEPT ALL, by how often each side has a row."""
         _refuse_parts(translation, query, _SET_PARTS)
-        word = "EXCEPT" if isinstance(query, exp.Except) else "INTERSECT"
-        if bag:
-            translation.statement.unsupported(
-                f"{word} ALL inside a query that counts its rows",
-                query,
-                help="count the rows of both sides with GROUP BY",
-            )
+        word = "except" if isinstance(query, exp.Except) else "intersect"
         mark = translation.mark()
         names = self.rows(translation, query.this, around).names
         self._back_to(translation, mark)
-        found = self.rows(translation, as_counts(query, len(names)), around)
-        return replace(found, names=names)
+        counted = as_counts(query, len(names))
+        if not bag:
+            counted.expressions.pop()
+            return replace(self.rows(translation, counted, around), names=names)
+        return repeated(translation, self.stored(translation, counted, around, word), names)
 
     def _difference(self, translation: Translation, query: exp.Expression, around: Scope | None) -> RowSet:
         _refuse_parts(translation, query, _SET_PARTS)

@@ -21,6 +21,7 @@ from upshot.sql.queries.first_rows import first_of_each, has_distinct_on
 from upshot.sql.queries.limits import SortColumn, sort_columns
 from upshot.sql.queries.queries import QueryReader
 from upshot.sql.reading import read_script
+from upshot.sql.spellings import in_one_spelling
 from upshot.sql.translation import Translation
 from upshot.sql.trees import inner_query, mark_folds
 from upshot.sql.trouble import Refused, Statement, understood
@@ -82,6 +83,7 @@ def _query(
     if statement.kind != "query":
         statement.refuse("sql-not-a-query", "this is a definition, not a query", help="use `db.define`")
     mark_folds(statement.tree, functors)
+    in_one_spelling(statement.tree, functors)
     tree = inner_query(statement.tree)
     version = _version(statement, tree, constants)
     if has_distinct_on(tree):

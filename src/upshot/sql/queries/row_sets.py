@@ -12,7 +12,8 @@ from upshot.core.types import NUMBER, Type
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.translation import Branch, Translation
-from upshot.syntax.ast import Constant
+from upshot.syntax.ast import Call, Comparison, Constant
+from upshot.values.ranges import RANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,19 @@ def all_of(translation: Translation, found: Stored) -> RowSet:
     """All rows of a view."""
     source = translation.source(found.relation, "", found.names, found.hidden)
     return RowSet(found.names, (Branch((source.atom(),), tuple(plain(c.term, c.type) for c in source.columns)),))
+
+
+def repeated(translation: Translation, found: Stored, names: tuple[str, ...]) -> RowSet:
+    """The rows of a view, each as often as its last column says; the number of a copy tells it from the others."""
+    source = translation.source(found.relation, "", found.names, found.hidden)
+    *columns, times = source.columns
+    values, copy = tuple(plain(c.term, c.type) for c in columns), translation.variable("copy")
+    numbered = Comparison("=", copy, Call(RANGE, (Constant(0), times.term)))
+    branch = Branch((source.atom(), numbered), values, (plain(copy, NUMBER),))
+    made = as_view(translation, RowSet(names, (branch,)), "copies")
+    rows = translation.source(made.relation, "", names, made.hidden)
+    identity = tuple(plain(variable, type) for variable, type in rows.identity())
+    return RowSet(names, (Branch((rows.atom(),), tuple(plain(c.term, c.type) for c in rows.columns), identity),))
 
 
 def united(translation: Translation, parts: Sequence[RowSet], node: exp.Expression, *, bag: bool) -> RowSet:
