@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from upshot.check import active
@@ -11,7 +11,7 @@ from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.clause.facts import constant_row, ground_clause
 from upshot.check.constraints import constraint_clauses
 from upshot.check.disjunctions import Undecided, refuse_qualifiers, undecided
-from upshot.check.equivalences import expanded
+from upshot.check.equivalences import Expanded, expanded
 from upshot.check.findings import Findings
 from upshot.check.functors import Functors, functors, resolved
 from upshot.check.growing import Grown, growing
@@ -78,19 +78,16 @@ def check(program: Program) -> CheckedProgram:
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
     names = NameCheck(known.schemas, denied, findings, rules=frozenset(rule.name for rule in items.active))
     clauses, facts = _rules(items.rules, maker, names)
-    clauses += [_load_clause(known.schemas[special.loaded.get(view, view)], part) for view, part in input_part.items()]
-    grown = growing(clauses, maker)
-    clauses = grown.clauses
-    known.schemas.update(grown.schemas)
+    grown = growing([*clauses, *_loads(known, special, input_part)], maker, known.schemas)
     constraints = constraint_clauses(items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
     check_directives(items.directives, visible, findings)
-    names_of_rules = replace(names, schemas=visible, constraints=denied - visible.keys())
-    rules = _active_rules(items, (*clauses, *constraints.clauses), replace(maker, schemas=visible), names_of_rules)
+    rule_names = replace(names, schemas=visible, constraints=denied - visible.keys())
+    rules = _active_rules(items, (*grown.clauses, *constraints.clauses), replace(maker, schemas=visible), rule_names)
     schemas = {**visible, **rules.schemas}
     checked = CheckedProgram(
         schemas=schemas,
-        clauses=(*clauses, *constraints.clauses, *rules.clauses),
+        clauses=(*grown.clauses, *constraints.clauses, *rules.clauses),
         facts={name: tuple(rows) for name, rows in facts.items()},
         strata=_strata(schemas, items, rules, grown, findings),
         options={**view_options(items.views, visible, findings), **rules.options},
@@ -101,7 +98,7 @@ def check(program: Program) -> CheckedProgram:
         functors=own_functions,
         undecided=left_out.relations,
         hidden=frozenset(rules.schemas),
-        parts={**{each.name: each.part_of for each in items.declarations if each.part_of}, **grown.parts},
+        parts={each.name: each.part_of for each in items.declarations if each.part_of} | grown.parts,
     )
     _check_left_out(left_out, program.items, replace(maker, schemas=visible), names)
     check_monotone(schemas, checked.clauses, checked.strata, findings)
@@ -258,6 +255,11 @@ def _input_parts(known: Relations, denied: frozenset[str], directives: Iterable[
                 known.vague.add(name)
             parts[schema.name] = name
     return parts
+
+
+def _loads(known: Relations, special: Expanded, input_part: Mapping[str, str]) -> Iterator[Clause]:
+    """The clauses by which rows from files enter views."""
+    return (_load_clause(known.schemas[special.loaded.get(view, view)], part) for view, part in input_part.items())
 
 
 def _load_clause(schema: Schema, part: str) -> Clause:

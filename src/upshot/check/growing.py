@@ -59,8 +59,9 @@ class Grown:
         return frozenset((*self.parts, *self.parts.values()))
 
 
-def growing(clauses: Iterable[Clause], maker: ClauseMaker) -> Grown:
-    """Write out the recursive counts and sums that can only grow; `maker` knows all relations."""
+def growing(clauses: Iterable[Clause], maker: ClauseMaker, schemas: dict[str, Schema]) -> Grown:
+    """Write out the recursive counts and sums that can only grow, and enter the relations that they need into
+    `schemas`; `maker` knows all others."""
     grown = Grown(list(clauses))
     if not any(_folds(literal) for clause in grown.clauses for literal in clause.body):
         return grown
@@ -77,6 +78,7 @@ def growing(clauses: Iterable[Clause], maker: ClauseMaker) -> Grown:
         else:
             waiting += reversed(work)
     grown.clauses = done
+    schemas.update(grown.schemas)
     return grown
 
 

@@ -336,9 +336,8 @@ class QueryReader:
         self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, *, view: str = "",
         names: Sequence[str] = (),
     ) -> Stored:  # fmt: skip
-        """A view that is defined through itself. Whether its columns can be NULL, and how many digits they need, is
-        found by trying. It is the `view` with these names of columns, if one is given. A `bag` of UNION ALL has a row
-        for each derivation: a hidden column holds the path to it."""
+        """A view that is defined through itself, named `view` if that is given. Trying finds out whether its columns
+        can be NULL, and how many digits they need. A bag of UNION ALL has a hidden column for the path to each row."""
         best = best_values(query)
         union = self._recursive_union(translation, table, best.union if best is not None else query, best)
         _refuse_parts(translation, union, _SET_PARTS)
@@ -372,8 +371,8 @@ class QueryReader:
             self._back_to(translation, mark)
             nullable = [had or has for had, has in zip(nullable, found, strict=True)]
         owner = "" if view else translation.owner
-        columns, column_types = (*stored, *hidden), [*assumed, *[SYMBOL] * path]
-        translation.define(name, columns, column_types, branches, part_of=owner, keep_nullable=True)
+        whole = [*assumed, *[SYMBOL] * path]
+        translation.define(name, (*stored, *hidden), whole, branches, part_of=owner, keep_nullable=True)
         if best is not None:
             if nullable[best.place]:
                 translation.statement.unsupported(
