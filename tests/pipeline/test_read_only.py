@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import upshot
 from tests.pipeline.lake import PIPELINE, Make
+from tests.properties.settings import is_slice, seed_of
 from tests.store import immutable as immutability
 from tests.store.immutable import immutable
 
@@ -34,15 +37,16 @@ PLACES = {
 @pytest.mark.slow
 def test_a_pipeline_that_cannot_write_somewhere_names_the_place_and_goes_on_when_it_can(make: Make) -> None:
     lake = make(pipeline=ASIDE)
+    names = random.Random(seed_of("read-only", 0)).sample(sorted(PLACES), 4) if is_slice() else list(PLACES)
     edges = [(1_000, 1_001)]
     lake.change(insert=edges, bad=["nonsense"])
     lake.run()
-    for number, (name, code) in enumerate(PLACES.items(), 1):
+    for number, name in enumerate(names, 1):
         edges.append((1_000 + 10 * number, 1_001 + 10 * number))
         lake.change(insert=[edges[-1]], bad=["nonsense"])
         with immutable(lake.root / name), pytest.raises(upshot.Error) as caught:
             lake.run()
-        assert (caught.value.code, str(lake.root) in caught.value.message) == (code, True), (name, caught.value)
+        assert (caught.value.code, str(lake.root) in caught.value.message) == (PLACES[name], True), (name, caught.value)
         assert caught.value.help
         lake.run()
         assert lake.view() == edges, name
