@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +19,12 @@ pytest.importorskip("pyspark")
 
 from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
-from upshot.spark import preflight
+from upshot.spark import catalog_workspace, preflight
+from upshot.spark.catalog_workspace import CatalogWorkspace
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import SETTING, HadoopFiles, child, local_path, location_of, uri_of
 from upshot.spark.session import is_connect
-from upshot.spark.workspace import StoredRows, Workspace
+from upshot.spark.workspace import StoredRows, Workspace, owner_record
 
 CLOSURE = """
 .decl edge(x: number, y: symbol?)
@@ -99,6 +101,23 @@ def test_a_schema_of_the_catalog_is_a_location(spark: Any, driver: int | None) -
     # Temporary views of the session, which other tests leave, are listed for every schema.
     assert spark.sql("SHOW TABLES IN upshot_location").filter("NOT isTemporary").count() == 0
     spark.sql("DROP SCHEMA upshot_location")
+
+
+def test_a_schema_is_removed_once_its_owner_has_not_signed_for_days(spark: Any, tmp_path: Path) -> None:
+    record = {**owner_record(), "host": "another.example"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog_workspace, "owner_record", lambda: record)
+        made = [CatalogWorkspace(uri_of(tmp_path), spark) for _ in range(2)]
+        names = [workspace.uri.rpartition("/")[2] for workspace in made]
+        record["alive"] = 0.0
+        for workspace in made:
+            workspace.sign()
+        record["alive"] = time.time()
+        made[0].sign()
+    CatalogWorkspace(uri_of(tmp_path), spark).remove()
+    assert [spark.catalog.databaseExists(name) for name in names] == [True, False]
+    made[0].remove()
+    made[1]._forget()
 
 
 def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(

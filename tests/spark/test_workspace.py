@@ -58,6 +58,32 @@ def test_a_process_of_a_container_with_the_same_name_may_be_alive(tmp_path: Path
     assert other.exists()
 
 
+def test_who_waits_for_long_signs_and_a_commit_does_not(tmp_path: Path) -> None:
+    """Another machine would otherwise take the folder of a database that is only read for abandoned."""
+    program = f"""
+import time, upshot.spark.workspace as workspaces
+workspaces._HEARTBEAT = 0.02
+record = workspaces.owner_record
+workspaces.owner_record = lambda: {{**record(), "host": "another.example", "alive": time.time() - 30 * 86_400 * first}}
+first = 1
+workspace = workspaces.Workspace({str(tmp_path)!r})
+signed = workspace.path / "owner.json"
+old, first = signed.read_text(), 0
+until = time.time() + 30
+while signed.read_text() == old and time.time() < until:
+    time.sleep(0.02)
+workspaces.Workspace({str(tmp_path)!r})
+assert workspace.path.exists()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    workspace = Workspace(tmp_path)
+    assert workspace.path is not None
+    (workspace.path / "owner.json").unlink()
+    workspace.keep_only([])
+    assert list(workspace.path.iterdir()) == []
+    workspace.remove()
+
+
 def test_only_what_is_named_is_kept(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     schema = pa.schema([pa.field("c0", pa.int64())])

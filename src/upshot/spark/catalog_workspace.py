@@ -42,9 +42,8 @@ class CatalogWorkspace(Workspace):
             else:
                 self._remove_leftovers()
                 self._schema, self._owns, self._label = own, True, ""
-                comment = json.dumps(owner_record()).replace("'", "")
                 place = child(location, own).replace("'", "\\'")
-                self._session.sql(f"CREATE SCHEMA {own} COMMENT '{comment}' LOCATION '{place}'")
+                self._session.sql(f"CREATE SCHEMA {own} COMMENT '{_owner()}' LOCATION '{place}'")
             self.uri = uri_of(self._session.catalog.getDatabase(self._schema).locationUri)
 
     def _remove_leftovers(self) -> None:
@@ -54,8 +53,9 @@ class CatalogWorkspace(Workspace):
                 if not is_alive(json.loads(found.description)):
                     self._session.sql(f"DROP SCHEMA IF EXISTS {found.name} CASCADE")
 
-    def _sign(self) -> None:
-        """Nothing: the schema says who owns it."""
+    def sign(self) -> None:
+        if self._owns:
+            self._session.sql(f"COMMENT ON SCHEMA {self._schema} IS '{_owner()}'")
 
     # ---- folders -------------------------------------------------------------------------------------------------
 
@@ -163,6 +163,11 @@ class CatalogWorkspace(Workspace):
             return rows_in(LocalFiles(), uri_of(folder))
         with _reported(str(folder)):
             return int(self._session.read.parquet(exact_path(folder)).count())
+
+
+def _owner() -> str:
+    """The record of this process, as the comment of its schema."""
+    return json.dumps(owner_record()).replace("'", "")
 
 
 @contextlib.contextmanager

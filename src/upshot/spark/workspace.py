@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -46,7 +48,7 @@ _GRACE = 3600
 """Seconds for which a folder without a readable owner is left alone: its owner may just be making it."""
 
 _HEARTBEAT = 86_400
-"""Seconds after which an owner that works writes its record again."""
+"""Seconds after which an owner writes its record again, whether it works or waits."""
 
 _ABANDONED = 7 * _HEARTBEAT
 """Seconds without a sign of life after which the folder of an owner on another machine is removed."""
@@ -84,23 +86,21 @@ class Workspace:
         self._made: set[str] = set()
         self._apart: set[str] = set()
         """Names of folders that `keep_only` leaves alone: their rows are read beside changes."""
-        self._signed = 0.0
         self._open_at(self.location)
-        self._sign()
         _open[self.uri] = self
+        _begin_to_sign(os.getpid())
 
     def _open_at(self, location: str) -> None:
         """Make the folder."""
         self._files: Files = files_of(self._session, location)
         self.uri = child(location, f"{_PREFIX}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}")
-        self._files.make_folder(self.uri)
         remove_leftovers(self._files, location)
+        self._files.make_folder(self.uri)
+        self.sign()
 
-    def _sign(self) -> None:
+    def sign(self) -> None:
         """Say who owns the folder, and that they are alive."""
-        if time.time() - self._signed > _HEARTBEAT:
-            self._files.write(child(self.uri, _OWNER), json.dumps(owner_record()).encode())
-            self._signed = time.time()
+        self._files.write(child(self.uri, _OWNER), json.dumps(owner_record()).encode())
 
     @property
     def path(self) -> Path | None:
@@ -121,7 +121,6 @@ class Workspace:
         for name in self._made - kept:
             self._files.delete(child(self.uri, name))
         self._made &= kept
-        self._sign()
 
     def drop(self, folders: Iterable[str]) -> None:
         """Remove folders of this workspace; others, which a store owns, stay."""
@@ -387,6 +386,21 @@ def _started(pid: int) -> str | None:
         return None
     # The name, in brackets, may hold anything.
     return stat.rpartition(")")[2].split()[19]
+
+
+@functools.cache
+def _begin_to_sign(process: int) -> None:
+    """Sign the folders of this process once a day. A commit does not: who only reads, or waits, is alive as well."""
+    threading.Thread(target=_sign_daily, name=f"upshot-workspaces-{process}", daemon=True).start()
+
+
+def _sign_daily() -> None:
+    while True:
+        time.sleep(_HEARTBEAT)
+        for workspace in list(_open.values()):
+            if workspace.is_owned():
+                with contextlib.suppress(Exception):  # a day without an answer is none without a sign of life
+                    workspace.sign()
 
 
 @atexit.register
