@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args
 
 from fastapi import Depends, FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -88,7 +89,13 @@ def create_app(service: Service) -> FastAPI:
 async def _known(request: Request) -> None:
     request.app.state.service.scopes(request)
     route: APIRoute = request.scope["route"]
-    require_parameters(request.query_params.keys(), [each.alias for each in route.dependant.query_params])
+    require_parameters(request.query_params.keys(), _parameters(route.dependant))
+
+
+def _parameters(dependant: Dependant) -> list[str]:
+    """The query parameters of a route, those of its dependencies included."""
+    own = [each.alias for each in dependant.query_params]
+    return own + [alias for each in dependant.dependencies for alias in _parameters(each)]
 
 
 def _version() -> str:
