@@ -1,7 +1,7 @@
 # Every target makes and fills .venv when it has to. PYTHON=/path/to/python overrides the search for an interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench serve soak system docs
+.PHONY: help setup demo test check bench serve soak system versions docs
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -44,6 +44,10 @@ soak: $(DEV) ## random cases for MINUTES=60, a new seed each round; MINUTES=0: e
 system: $(RUN) ## install the system packages that the suites use, or say which are missing
 	@sh tests/system_packages.sh
 
+versions: $(RUN) ## install the newest versions of everything and write them to tests/versions.txt
+	@$(BIN)/python $(PIP) install --upgrade --upgrade-strategy eager --editable '.[dev,bench,service,spark]'
+	@$(BIN)/python $(PIP) freeze --exclude-editable > tests/versions.txt && touch $(DEV)
+
 docs: $(DEV) ## build the documentation as a site in build/site, check every link, run every example
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "build/site/index.html"
 	@$(BIN)/python tests/run_suites.py docs docstrings
@@ -69,9 +73,13 @@ $(RUN): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m upshot.engine.local.warm
 	@touch $@
 
-$(DEV): $(RUN)
+# The versions that all tests passed with: a release of a dependency does not turn `make test` red from one day to the
+# next. `make versions` takes the newest.
+$(DEV): $(RUN) tests/versions.txt
 	@echo "installing the tools of development"
-	@$(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]'
+	@$(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]' --constraint tests/versions.txt || { \
+	  echo "tests/versions.txt does not fit this Python: the newest versions are installed"; \
+	  $(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]'; }
 	@touch $@
 
 # Pathway pins other versions of packages that Upshot uses, so it lives in its own environment; without it the benchmark
