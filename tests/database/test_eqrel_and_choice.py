@@ -98,6 +98,55 @@ def test_a_choice_keeps_the_smallest_row_of_each_group() -> None:
     db.verify()
 
 
+SEVERAL = """
+.decl offer(x: number, y: number, z: symbol)
+.decl pair(x: number, y: number, z: symbol) choice-domain x, y
+pair(X, Y, Z) :- offer(X, Y, Z).
+.decl wide(x: number, y: number, z: symbol) choice-domain (x, z), (y, z)
+wide(X, Y, Z) :- offer(X, Y, Z).
+.decl single(line: number, key_0: number, z: symbol) choice-domain line, key_0, z
+single(X, Y, Z) :- offer(X, Y, Z).
+"""
+DOMAINS = {"pair": [(0,), (1,)], "wide": [(0, 2), (1, 2)], "single": [(0,), (1,), (2,)]}
+
+
+def _in_turn(rows: set[tuple], domains: list[tuple[int, ...]]) -> set[tuple]:
+    kept: list[tuple] = []
+    for row in sorted(rows):
+        if not any(all(row[p] == other[p] for p in domain) for other in kept for domain in domains):
+            kept.append(row)
+    return set(kept)
+
+
+def test_no_two_rows_of_a_choice_agree_on_one_of_several_domains() -> None:
+    for number in range(case_count(15)):
+        chance = random.Random(seed_of("choices", number))
+        db = upshot.connect()
+        db.define(SEVERAL)
+        offers: set[tuple] = set()
+        before = {view: set[tuple]() for view in DOMAINS}
+        for _ in range(6):
+            come = {(chance.randint(-2, 5), chance.randint(-2, 5), chance.choice("ab|\t")) for _ in range(4)} - offers
+            go = {each for each in offers if chance.random() < 0.25}
+            with db.transaction() as tx:
+                tx.insert("offer", sorted(come))
+                tx.delete("offer", sorted(go))
+            offers = (offers - go) | come
+            for view, domains in DOMAINS.items():
+                after = _in_turn(offers, domains)
+                assert set(db.rows(view)) == after
+                assert set(tx.changes[view].inserted) == after - before[view]
+                assert set(tx.changes[view].deleted) == before[view] - after
+                before[view] = after
+        db.verify()
+
+
+def test_facts_can_be_chosen_by_several_domains() -> None:
+    db = upshot.connect()
+    db.define(".decl r(x: number, y: number) choice-domain x, y  r(1, 2). r(2, 1). r(2, 2). r(1, 1).")
+    assert set(db.rows("r")) == {(1, 1), (2, 2)}
+
+
 @pytest.mark.parametrize(
     ("text", "slug"),
     [
@@ -105,7 +154,13 @@ def test_a_choice_keeps_the_smallest_row_of_each_group() -> None:
         (".decl s(x: symbol) eqrel", "eqrel-columns"),
         (".decl s(x: symbol, y: symbol) choice-domain z", "choice-domain"),
         (".decl s(x: symbol, y: symbol) choice-domain (x, y)", "choice-domain"),
-        (".decl s(x: symbol, y: symbol) choice-domain x, y", "unsupported-choice-domain"),
+        (".decl s(x: symbol, y: symbol) choice-domain x, (x, y)", "choice-domain"),
+        (".decl s(x: symbol, y: symbol) choice-domain x, z", "choice-domain"),
+        (".decl s(x: symbol, y: symbol?, z: symbol) choice-domain x", "choice-domain"),
+        (".decl s(x: symbol?, y: symbol) choice-domain x, y", "choice-domain"),
+        (".type P = [a: symbol]  .decl s(x: symbol, y: P) choice-domain x, y", "choice-domain"),
+        (".decl s(x: symbol, y: symbol) choice-domain x, y  s(X, Y) :- s(Y, X).", "choice-domain"),
+        (".decl s(x: symbol, y: symbol, z: symbol) choice-domain x  s(X, Y, Z) :- s(X, Z, Y).", "choice-domain"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(text: str, slug: str) -> None:
@@ -117,5 +172,5 @@ def test_what_cannot_be_kept_is_refused(text: str, slug: str) -> None:
 def test_declarations_print_as_they_read() -> None:
     from upshot.syntax import parse, print_program  # noqa: PLC0415
 
-    program = parse(EQREL + CHOICE)
+    program = parse(EQREL + CHOICE + SEVERAL)
     assert parse(print_program(program)) == program

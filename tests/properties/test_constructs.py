@@ -76,6 +76,7 @@ BLOCKS = (
     ),
     ("choice-domain x", "v(X, Y) :- s(X, Y)."),
     ("choice-domain y", "v(X, Y) :- s(X, Y), X <= Y."),
+    ("choice-domain x, y", "v(X, Y) :- s(X, Y)."),
     ("", "v(X, N) :- s(X, _), N = count : { s(X, Y) ; t(Y, X) }."),
     ("", "v(X, N) :- s(X, _), N = sum Y : { s(X, Y) ; t(X, Y), Y > 1 ; Y = 2 }."),
     ("", "v(X, N) :- t(X, _), N = max Y : { s(Y, Z), Z < X ; t(X, Y) }."),

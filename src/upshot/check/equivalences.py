@@ -3,7 +3,8 @@ columns, written out as rules.
 
 An equivalence relation holds all pairs of its classes: a class is named by its least member, which a view of best
 values keeps, so that deletions touch one class. A choice keeps, of the rows that agree on its domain, the smallest one.
-A subsumption of several columns keeps the rows that no other row surpasses in all of them.
+With several domains the rows take turns in their order: one is kept if it agrees on none of them with a row kept
+before. A subsumption of several columns keeps the rows that no other row surpasses in all of them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from upshot.check.findings import Findings
 from upshot.check.names.variables import fresh_name
 from upshot.check.strata import needs, order_of
 from upshot.syntax.ast import (
+    Aggregate,
     And,
     Atom,
     Attribute,
+    Call,
     Comparison,
+    Constant,
     Declaration,
     Formula,
     Not,
@@ -28,6 +32,7 @@ from upshot.syntax.ast import (
     Rule,
     Subsumption,
     Term,
+    TypeName,
     Variable,
 )
 
@@ -71,10 +76,8 @@ def expanded(
             _equivalence(plain, made, taken, findings)
         elif declaration.name in wide and not declaration.choice:
             _unsurpassed(plain, wide[declaration.name], made, taken)
-        elif not _chooses_records(declaration, records, findings):
-            _choice(plain, declaration.choice, made, taken, findings)
         else:
-            made.declarations.append(plain)
+            _choice(plain, declaration.choice, made, taken, _Refusals(records, findings))
     return made
 
 
@@ -112,21 +115,22 @@ def _equivalence(plain: Declaration, made: Expanded, taken: set[str], findings: 
     ]
 
 
-def _choice(plain: Declaration, domain: Sequence[str], made: Expanded, taken: set[str], findings: Findings) -> None:
+def _choice(
+    plain: Declaration, domains: Sequence[Sequence[str]], made: Expanded, taken: set[str], refusals: _Refusals
+) -> None:
     names = [each.name for each in plain.attributes]
-    unknown = [each for each in domain if each not in names]
-    rest = [place for place, name in enumerate(names) if name not in domain]
-    recursive = _is_recursive(plain.name, made.rules)
-    if unknown or not rest or (len(rest) > 1 and recursive):
+    rest = [place for place, name in enumerate(names) if name not in domains[0]]
+    best = len(domains) == 1 == len(rest) and any(
+        rule.body is not None for rule in made.rules if _defines(rule, plain.name)
+    )
+    if refusals.report(plain, domains, best=best, recursive=_is_recursive(plain.name, made.rules)):
         made.declarations.append(plain)
-        _refuse_choice(plain, unknown, bool(rest), findings)
-    elif len(rest) == 1 and any(rule.body is not None for rule in made.rules if _defines(rule, plain.name)):
-        best = [replace(each, lattice="min") if place in rest else each for place, each in enumerate(plain.attributes)]
-        made.declarations.append(replace(plain, attributes=tuple(best)))
-    else:
+    elif best:
+        least = [replace(each, lattice="min") if place in rest else each for place, each in enumerate(plain.attributes)]
+        made.declarations.append(replace(plain, attributes=tuple(least)))
+    elif len(domains) == 1:
         made.declarations.append(plain)
-        every = _part(plain, "all", made, taken)
-        worse = _part(plain, "worse", made, taken)
+        every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
         _moved(plain.name, every, made)
         row = tuple(Variable(f"A{place}") for place in range(len(names)))
         other = tuple(Variable(f"B{place}") if place in rest else row[place] for place in range(len(names)))
@@ -136,6 +140,52 @@ def _choice(plain: Declaration, domain: Sequence[str], made: Expanded, taken: se
             Rule((Atom(worse, row),), both, span=plain.span),
             Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=plain.span),
         ]
+    else:
+        made.declarations.append(plain)
+        _choice_in_turn(plain, [[names.index(each) for each in domain] for domain in domains], made, taken)
+
+
+def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: Expanded, taken: set[str]) -> None:
+    """Choose among the rows that shared values connect: their lines are one text, and a function chooses from them."""
+    every = _part(plain, "all", made, taken)
+    _moved(plain.name, every, made)
+    text = TypeName("symbol")
+    names = {each.name for each in plain.attributes}
+    line, *keys = (
+        Attribute(fresh_name(word, names), text) for word in ("line", *(f"key_{n}" for n in range(len(domains))))
+    )
+    lines = _part(replace(plain, attributes=(*plain.attributes, *keys, line)), "lines", made, taken)
+    group = _part(replace(plain, attributes=(keys[0], replace(line, lattice="min"))), "class", made, taken)
+    member = _part(replace(plain, attributes=(keys[0], line)), "members", made, taken)
+    row = tuple(Variable(f"A{place}") for place in range(len(plain.attributes)))
+    own = tuple(Variable(f"K{number}") for number in range(len(domains)))
+    one, other, least, rows = (Variable(name) for name in "LMZS")
+    found = Atom(lines, (*row, *own, one))
+    parts = [
+        Comparison("=", key, Call("cat", (Constant(f"{number}:"), *(Call("sort_key", (row[p],)) for p in domain))))
+        for number, (key, domain) in enumerate(zip(own, domains, strict=True))
+    ]
+    fields: list[Term] = [each for key in own for each in (Constant("\t"), key)]
+    whole = Call("cat", (*(Call("sort_key", (each,)) for each in row), Constant("|"), *fields[1:]))
+    pairs = [pair for key in own[1:] for pair in ((own[0], key), (key, own[0]))]
+    sequence = Aggregate("sequence", other, Atom(member, (least, other)))
+    chosen = Call("window_value", (rows, one, Constant("chosen symbol 0")))
+    bodies: list[tuple[Atom, tuple[Formula, ...]]] = [
+        (found, (Atom(every, row), *parts, Comparison("=", one, whole))),
+        *((Atom(group, (key, key)), (found,)) for key in own),
+        *((Atom(group, (b, least)), (Atom(group, (a, least)), found)) for a, b in pairs),
+        (Atom(member, (least, one)), (found, Atom(group, (own[0], least)))),
+        (
+            Atom(plain.name, row),
+            (
+                found,
+                Atom(group, (own[0], least)),
+                Comparison("=", rows, sequence),
+                Comparison("=", chosen, Constant("V1")),
+            ),
+        ),
+    ]
+    made.rules += [Rule((head,), And(body) if len(body) > 1 else body[0], span=plain.span) for head, body in bodies]
 
 
 def orders_several_columns(item: Subsumption) -> bool:
@@ -174,16 +224,6 @@ def _unsurpassed(plain: Declaration, item: Subsumption, made: Expanded, taken: s
     ]
 
 
-def _chooses_records(declaration: Declaration, records: Collection[str], findings: Findings) -> bool:
-    for each in declaration.attributes:
-        if each.name not in declaration.choice and each.type.name in records:
-            why = f"column `{each.name}` of `{declaration.name}` is a record, and records have no order"
-            cure = "choose by a column of another type, with the record in the domain"
-            _report_choice(declaration, why, cure, findings)
-            return True
-    return False
-
-
 def _smaller(row: Sequence[Term], other: Sequence[Term], rest: Sequence[int]) -> Iterator[Formula]:
     """The ways in which the other row comes before the row, column by column."""
     for number, place in enumerate(rest):
@@ -195,17 +235,43 @@ def _smaller(row: Sequence[Term], other: Sequence[Term], rest: Sequence[int]) ->
         )
 
 
-def _refuse_choice(plain: Declaration, unknown: Sequence[str], has_rest: bool, findings: Findings) -> None:
-    why, cure = f"`{plain.name}` is recursive and has several columns beside the domain", "choose in a view above it"
-    if not has_rest:
-        why, cure = "the domain has all columns", "leave a column out: there is nothing to choose"
-    if unknown:
-        why, cure = f"`{unknown[0]}` is not a column of `{plain.name}`", "name columns of the relation"
-    _report_choice(plain, why, cure, findings)
+@dataclass(frozen=True, slots=True)
+class _Refusals:
+    """Choices that cannot be made; `records` are types without order."""
 
+    records: Collection[str]
+    findings: Findings
 
-def _report_choice(plain: Declaration, why: str, cure: str, findings: Findings) -> None:
-    findings.error("choice-domain", f"this choice cannot be made: {why}", plain.span, label=why, help=cure)
+    def report(self, plain: Declaration, domains: Sequence[Sequence[str]], *, best: bool, recursive: bool) -> bool:
+        """Report why the rows cannot be chosen, if so; `best` says that the choice is a best value."""
+        found = next(self._reasons(plain, domains, best, recursive), None)
+        if found is not None:
+            why, cure = found
+            message = f"this choice cannot be made: {why}"
+            self.findings.error("choice-domain", message, plain.span, label=why, help=cure)
+        return found is not None
+
+    def _reasons(
+        self, plain: Declaration, domains: Sequence[Sequence[str]], best: bool, recursive: bool
+    ) -> Iterator[tuple[str, str]]:
+        names = [each.name for each in plain.attributes]
+        for name in (each for domain in domains for each in domain if each not in names):
+            yield f"`{name}` is not a column of `{plain.name}`", "name columns of the relation"
+        if any(set(domain) == set(names) for domain in domains):
+            yield "the domain has all columns", "leave a column out: there is nothing to choose"
+        for each in plain.attributes:
+            what = f"column `{each.name}` of `{plain.name}`"
+            if each.type.name in self.records and (len(domains) > 1 or each.name not in domains[0]):
+                cure = "choose by a column of another type" + ", with the record in the domain" * (len(domains) == 1)
+                yield f"{what} is a record, and records have no order", cure
+            if each.type.nullable and not best:
+                yield (
+                    f"{what} can be NULL, which has no order",
+                    "exclude NULL in the rules, and declare the column without `?`",
+                )
+        if recursive and not best:
+            more = "several domains" if len(domains) > 1 else "several columns beside the domain"
+            yield f"`{plain.name}` is recursive and has {more}", "choose in a view above it"
 
 
 def _part(plain: Declaration, word: str, made: Expanded, taken: set[str]) -> str:

@@ -70,6 +70,13 @@ def _value(rows: list[str], at: int, name: str, kind: str, option: str) -> str:
     match name:
         case "row_number":
             return f"V{at + 1}"
+        case "chosen":
+            keys_of = [row.partition("|")[2].split("\t") for row in rows]
+            kept: list[int] = []
+            for row in range(at + 1):
+                if not any(set(keys_of[row]) & set(keys_of[other]) for other in kept):
+                    kept.append(row)
+            return f"V{int(at in kept)}"
         case "rank":
             return f"V{1 + sum(key < keys[at] for key in keys)}"
         case "dense_rank":

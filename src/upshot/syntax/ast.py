@@ -187,8 +187,8 @@ class Declaration(Node):
     qualifiers: tuple[str, ...] = ()
     constraints: tuple[ShortForm, ...] = ()
     part_of: str = ""
-    choice: tuple[str, ...] = ()
-    """`choice-domain x`: of the rows that agree on these columns, one is kept."""
+    choice: tuple[tuple[str, ...], ...] = ()
+    """`choice-domain x, (y, z)`: no two rows that are kept agree on the columns of one of these domains."""
 
 
 @dataclass(frozen=True, slots=True)

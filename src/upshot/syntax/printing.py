@@ -220,7 +220,8 @@ def _declaration(item: Declaration) -> str:
     attributes = [f"{a.name}: {a.lattice + ' ' * bool(a.lattice)}{_type_name(a.type)}" for a in item.attributes]
     words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
     words += [f"part_of({item.part_of})"] * bool(item.part_of)
-    words += [f"choice-domain ({', '.join(item.choice)})"] * bool(item.choice)
+    domains = ", ".join(f"({', '.join(each)})" for each in item.choice)
+    words += [f"choice-domain {domains}"] * bool(item.choice)
     constraints = list(map(_short_form, item.constraints))
     line = " ".join([f".decl {item.name}({', '.join(attributes)})", *words, *constraints])
     if len(line) <= WIDTH:

@@ -28,7 +28,7 @@ class Qualifiers:
     constraints: list[ShortForm] = field(default_factory=list)
     io: list[str] = field(default_factory=list)
     part_of: str = ""
-    choice: tuple[str, ...] = ()
+    choice: tuple[tuple[str, ...], ...] = ()
 
 
 def qualifiers(c: Cursor) -> Qualifiers:
@@ -65,16 +65,11 @@ def qualifiers(c: Cursor) -> Qualifiers:
     return found
 
 
-def _choice(c: Cursor) -> tuple[str, ...]:
-    """`choice-domain x` or `choice-domain (x, y)`"""
-    start = c.start
+def _choice(c: Cursor) -> tuple[tuple[str, ...], ...]:
+    """`choice-domain x`, `choice-domain (x, y)` or, with several domains, `choice-domain x, (y, z)`"""
     for _ in range(3):
         c.advance()
-    columns = _columns(c) if c.kind == "(" else (_column(c),)
-    if c.kind == ",":
-        message = "several choice domains of one relation are not supported"
-        c.fail("unsupported-choice-domain", message, start, c.end, help="choose in two views, one above the other")
-    return columns
+    return tuple(_separated(c, lambda c: _columns(c) if c.kind == "(" else (_column(c),)))
 
 
 def _owner(c: Cursor) -> str:

@@ -97,12 +97,19 @@ def _values(lines: str, function: str) -> dict[str, str]:
     return _running(fold, option, peers)
 
 
-_NUMBERINGS = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
+_NUMBERINGS = ("chosen", "row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
 
 
 def _numbered(name: str, rows: list[str], peers: list[list[str]], option: str) -> Iterator[str]:
     if name == "row_number":
         yield from (f"V{at}" for at in range(1, len(rows) + 1))
+    elif name == "chosen":
+        taken = set[str]()
+        for row in rows:
+            keys = row.partition("|")[2].split("\t")
+            free = taken.isdisjoint(keys)
+            taken.update(keys if free else ())
+            yield f"V{int(free)}"
     elif name == "ntile":
         size, larger = divmod(len(rows), int(option))
         for bucket in range(int(option)):
