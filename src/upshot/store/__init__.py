@@ -7,7 +7,8 @@ changed, the exact deltas), large deltas and snapshots as Parquet beside it. The
 after constraints have been tested and before the engine accepts. Recovery is the newest whole snapshot and the records
 after it. The format is in docs/reference/store-format.md.
 
-To change a record: its fields in `entries`, its columns in `log`, its bytes in `encoding`.
+To change a record, or add one: its section in `entries` has its fields, its row, its table, and how it is written and
+read. Values become bytes in `encoding`; `log` has the queries.
 
 A group (`database/group.py`) is transactions with one write: each is accepted by the engine as it ends, but its record
 waits, and so do readers, watchers and the outbox, until all records are written; should that fail, the base changes are
@@ -24,8 +25,7 @@ from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.store.backup import back_up, back_up_from_outside, pinned_log
-    from upshot.store.entries import Entry, LoggedFiring, NewProgram, OutboxTask, Relation
-    from upshot.store.log import Encoded
+    from upshot.store.entries import Encoded, Entry, LoggedFiring, NewProgram, OutboxTask, Relation
     from upshot.store.opening import accept_loss, open_lake_store, open_store
     from upshot.store.recovery import Recovered
     from upshot.store.retention import Retention
@@ -34,7 +34,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "Encoded": "upshot.store.log",
+            "Encoded": "upshot.store.entries",
             "Entry": "upshot.store.entries",
             "LoggedFiring": "upshot.store.entries",
             "NewProgram": "upshot.store.entries",

@@ -7,48 +7,53 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from upshot.core.errors import UsageError
 from upshot.store.acknowledged import Mark, MarkFile
+from upshot.store.entries import (
+    CHANGES,
+    COMMITS,
+    DEFINITIONS,
+    FIRINGS,
+    LOG_TABLES,
+    OUTBOX,
+    SNAPSHOTS,
+    ChangeRow,
+    CommitRow,
+    DefinitionRow,
+    Encoded,
+    FiringRow,
+    LogTable,
+    OutboxRow,
+    R,
+    SnapshotRow,
+)
 from upshot.store.folders import LOG, NEW_LOG, settle_folder
 from upshot.store.trouble import damaged, forgotten
 
-TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE commits (
-    version INTEGER PRIMARY KEY, time TEXT NOT NULL, meta TEXT, relations INTEGER NOT NULL, rows INTEGER NOT NULL,
-    bytes INTEGER NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE changes (
-    version INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL, came BLOB,
-    went BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, relation)) WITHOUT ROWID;
-CREATE INDEX changes_of_relation ON changes (relation, version);
-CREATE TABLE definitions (
-    version INTEGER PRIMARY KEY, program TEXT NOT NULL, relations TEXT NOT NULL, reset TEXT NOT NULL,
-    hidden TEXT NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE snapshots (
-    version INTEGER PRIMARY KEY, time TEXT NOT NULL, relations TEXT NOT NULL, saved TEXT NOT NULL, hidden TEXT NOT NULL,
-    crc INTEGER NOT NULL);
-"""
-
-LATER_TABLES = (
-    """CREATE TABLE IF NOT EXISTS outbox (
-    version INTEGER NOT NULL, number INTEGER NOT NULL, task TEXT NOT NULL, rows BLOB NOT NULL, crc INTEGER NOT NULL,
-    PRIMARY KEY (version, number)) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS records (
-    kind TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL, crc INTEGER NOT NULL,
-    PRIMARY KEY (kind, id)) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS cursors (
-    name TEXT PRIMARY KEY, version INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS firings (
-    version INTEGER NOT NULL, number INTEGER NOT NULL, rule TEXT NOT NULL, text TEXT NOT NULL, count INTEGER NOT NULL,
-    rows BLOB, crc INTEGER NOT NULL, PRIMARY KEY (version, number)) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS firings_of_rule ON firings (rule, version)",
+_META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_RECORDS = LogTable(
+    "records",
+    tuple,
+    "kind TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL",
+    key="kind, id",
+    word="record",
+    of_commit=False,
+    later=True,
 )
-"""Stores that were made before there was one of these get it when they are opened."""
-
+_CURSORS = LogTable(
+    "cursors",
+    tuple,
+    "name TEXT NOT NULL, version INTEGER NOT NULL",
+    key="name",
+    word="cursor",
+    of_commit=False,
+    later=True,
+)
+_TABLES = (*LOG_TABLES, _RECORDS, _CURSORS)
+_LATER = tuple(statement for table in _TABLES if table.later for statement in table.statements())
 
 FORMAT = 1
 APPLICATION = 0x55505348
@@ -74,85 +79,6 @@ _LAST_META = "#last-meta"
 """The kind of the record that has the newest notes of a committer whose commit was dropped."""
 _WRITES = "#writes"
 """The kind of the record that counts the writes which are no commits."""
-
-
-class CommitRow(NamedTuple):
-    version: int
-    time: str
-    meta: str | None
-    relations: int
-    rows: int
-    bytes: int
-
-
-class PastRow(NamedTuple):
-    """A commit as retention looks at it."""
-
-    version: int
-    time: str
-    bytes: int
-
-
-class ChangeRow(NamedTuple):
-    """`came` and `went` are the inserted and deleted rows as `encoding` writes them, empty if there are none."""
-
-    version: int
-    relation: str
-    inserted: int
-    deleted: int
-    came: bytes | None
-    went: bytes | None
-
-
-class DefinitionRow(NamedTuple):
-    version: int
-    program: str
-    relations: str
-    reset: str
-    hidden: str
-
-
-class SnapshotRow(NamedTuple):
-    version: int
-    time: str
-    relations: str
-    saved: str
-    hidden: str
-
-
-class OutboxRow(NamedTuple):
-    """A task that runs once, after the commit that created it: `task` is JSON, `rows` a side as `encoding` writes
-    them."""
-
-    version: int
-    number: int
-    task: str
-    rows: bytes
-
-
-class FiringRow(NamedTuple):
-    """A firing of an active rule: `text` is JSON, `size` the number of its rows, `rows` a side as
-    `encoding` writes them, None if there are too many."""
-
-    version: int
-    number: int
-    rule: str
-    text: str
-    size: int
-    rows: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` what was left by
-    earlier commits and is done with this one."""
-
-    commit: CommitRow
-    changes: tuple[ChangeRow, ...]
-    definition: DefinitionRow | None = None
-    outbox: tuple[OutboxRow, ...] = ()
-    done: tuple[OutboxRow, ...] = ()
-    firings: tuple[FiringRow, ...] = ()
 
 
 def checksum(row: Iterable[Any]) -> int:
@@ -181,7 +107,8 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(f"BEGIN; {TABLES} {';'.join(LATER_TABLES)};")
+        tables = ";".join(statement for table in _TABLES for statement in table.statements())
+        connection.executescript(f"BEGIN; {_META}; {tables};")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -231,15 +158,8 @@ class Log:
         with self._guard:
             with self.changing() as execute:
                 for encoded in group:
-                    execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(encoded.commit))
-                    for change in encoded.changes:
-                        execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(change))
-                    if encoded.definition is not None:
-                        execute("INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)", _sealed(encoded.definition))
-                    for task in encoded.outbox:
-                        execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
-                    for firing in encoded.firings:
-                        execute("INSERT INTO firings VALUES (?, ?, ?, ?, ?, ?, ?)", _sealed(firing))
+                    for table, row in encoded.rows():
+                        _insert(execute, table, row)
                     _remove_tasks(execute, [(task.version, task.number) for task in encoded.done])
             self._acknowledge(Mark(group[-1].commit.version, self._reached.writes))
 
@@ -257,8 +177,8 @@ class Log:
         """Makes the tables that an older version of Upshot did not, and a name for the store that no other has."""
         started = 0 if self._has_table("firings") else self.last_version()
         with self.changing() as execute:
-            for table in LATER_TABLES:
-                execute(table)
+            for statement in _LATER:
+                execute(statement)
             execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (FIRINGS_SINCE, str(started)))
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
@@ -269,7 +189,7 @@ class Log:
                 if text is None:
                     execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
                 else:
-                    execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((kind, id, text)))
+                    _replace(execute, _RECORDS, (kind, id, text))
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
         """Writes cursors, all of them or none; those without a version are removed."""
@@ -278,7 +198,7 @@ class Log:
                 if version is None:
                     execute("DELETE FROM cursors WHERE name = ?", (name,))
                 else:
-                    execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", _sealed((name, version)))
+                    _replace(execute, _CURSORS, (name, version))
 
     def remove_from(self, version: int, done: Sequence[OutboxRow]) -> None:
         """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
@@ -291,14 +211,15 @@ class Log:
                 self._reached = lower
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('retracted', ?)", (str(version),))
-            for table in ("commits", "changes", "definitions", "outbox", "firings"):
-                execute(f"DELETE FROM {table} WHERE version >= ?", (version,))  # noqa: S608 - names from this file
+            for table in LOG_TABLES:
+                if table.of_commit:
+                    execute(f"DELETE FROM {table.name} WHERE version >= ?", (version,))  # noqa: S608 - our names
             for task in done:
-                execute("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", _sealed(task))
+                _replace(execute, OUTBOX, task)
 
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         with self.changing() as execute:
-            execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", _sealed(snapshot))
+            _replace(execute, SNAPSHOTS, snapshot)
 
     def remove_snapshots(self, versions: Sequence[int]) -> None:
         with self.changing() as execute:
@@ -315,9 +236,9 @@ class Log:
         # Without folders nothing is lost if the commits are there again after a power failure.
         with self.changing(lazy=not folders) as execute:
             for (meta,) in metas:
-                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_LAST_META, "", meta)))
+                _replace(execute, _RECORDS, (_LAST_META, "", meta))
             for stream, batch in batches:
-                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_BATCHES, stream, str(batch))))
+                _replace(execute, _RECORDS, (_BATCHES, stream, str(batch)))
             execute("DELETE FROM commits WHERE version <= ?", (until,))
             execute("DELETE FROM changes WHERE version <= ?", (until,))
             execute("DELETE FROM firings WHERE version <= ?", (until,))
@@ -351,7 +272,7 @@ class Log:
         with self._guard:
             writes = self._reached.writes + 1
             with self.changing() as execute:
-                execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", _sealed((_WRITES, "", str(writes))))
+                _replace(execute, _RECORDS, (_WRITES, "", str(writes)))
                 yield execute
             self._acknowledge(Mark(self._reached.version, writes))
 
@@ -395,9 +316,9 @@ class Log:
 
     def last_meta(self) -> str | None:
         """Of the newest commit that has one."""
-        rows = self._fetch("SELECT * FROM commits WHERE meta IS NOT NULL ORDER BY version DESC LIMIT 1")
+        rows = self._rows(COMMITS, "WHERE meta IS NOT NULL ORDER BY version DESC LIMIT 1")
         if rows:
-            return CommitRow(*_opened(rows[0], "commit")).meta
+            return rows[0].meta
         return self.records(_LAST_META).get("") if self._has_table("records") else None
 
     def last_batch(self, stream: str) -> int | None:
@@ -414,11 +335,9 @@ class Log:
         ((commits, size),) = self._fetch("SELECT count(*), coalesce(sum(bytes), 0) FROM commits")
         return int(commits), int(size)
 
-    def past(self, count: int) -> list[PastRow]:
+    def past(self, count: int) -> list[CommitRow]:
         """The oldest commits."""
-        rows = self._fetch("SELECT * FROM commits ORDER BY version LIMIT ?", (count,))
-        found = [CommitRow(*_opened(row, "commit")) for row in rows]
-        return [PastRow(row.version, row.time, row.bytes) for row in found]
+        return self._rows(COMMITS, "ORDER BY version LIMIT ?", (count,))
 
     def free_pages(self) -> tuple[int, int]:
         """Pages of the file that hold nothing and can be given back, and all of them."""
@@ -430,10 +349,10 @@ class Log:
         """The commits with after < version ≤ until, fetched in pages, so that what reads them holds up nobody."""
         order = "DESC" if reverse else "ASC"
         while after < until:
-            query = f"SELECT * FROM commits WHERE version > ? AND version <= ? ORDER BY version {order} LIMIT ?"  # noqa: S608
+            which = f"WHERE version > ? AND version <= ? ORDER BY version {order} LIMIT ?"
             with self._guard:
                 self._refuse_dropped(after)
-                page = [CommitRow(*_opened(row, "commit")) for row in self._fetch(query, (after, until, _PAGE))]
+                page = self._rows(COMMITS, which, (after, until, _PAGE))
             yield from page
             if len(page) < _PAGE:
                 return
@@ -447,47 +366,41 @@ class Log:
 
     def changes(self, version: int) -> list[ChangeRow]:
         """All changes of one commit."""
-        rows = self._fetch("SELECT * FROM changes WHERE version = ? ORDER BY relation", (version,))
-        return [ChangeRow(*_opened(row, "commit")) for row in rows]
+        return self._rows(CHANGES, "WHERE version = ? ORDER BY relation", (version,))
 
     def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
         """The changes of one relation, oldest first."""
-        query = "SELECT * FROM changes WHERE relation = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?"
+        which = "WHERE relation = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?"
         while after < until:
             with self._guard:
                 self._refuse_dropped(after)
-                rows = self._fetch(query, (relation, after, until, _PAGE))
-            page = [ChangeRow(*_opened(row, "commit")) for row in rows]
+                page = self._rows(CHANGES, which, (relation, after, until, _PAGE))
             yield from page
             if len(page) < _PAGE:
                 return
             after = page[-1].version
 
     def definitions(self, after: int, until: int) -> list[DefinitionRow]:
-        rows = self._fetch(
-            "SELECT * FROM definitions WHERE version > ? AND version <= ? ORDER BY version", (after, until)
-        )
-        return [DefinitionRow(*_opened(row, "definition")) for row in rows]
+        return self._rows(DEFINITIONS, "WHERE version > ? AND version <= ? ORDER BY version", (after, until))
 
     def definition_at(self, version: int) -> DefinitionRow | None:
         """The program in force after this version; nothing before the first."""
-        rows = self._fetch("SELECT * FROM definitions WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
-        return DefinitionRow(*_opened(rows[0], "definition")) if rows else None
+        rows = self._rows(DEFINITIONS, "WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
+        return rows[0] if rows else None
 
     def firings(self, version: int) -> list[FiringRow]:
         """The firings of one commit, in order."""
-        rows = self._fetch("SELECT * FROM firings WHERE version = ? ORDER BY number", (version,))
-        found = [FiringRow(*_opened(row, "commit")) for row in rows]
+        found = self._rows(FIRINGS, "WHERE version = ? ORDER BY number", (version,))
         if [row.number for row in found] != list(range(len(found))):
             raise damaged(f"`{LOG}` lacks a firing of version {version}")
         return found
 
     def firings_of(self, rule: str, after: int, until: int) -> list[FiringRow]:
         """The firings of one rule with after < version ≤ until."""
-        query = "SELECT * FROM firings WHERE rule = ? AND version > ? AND version <= ? ORDER BY version, number"
+        which = "WHERE rule = ? AND version > ? AND version <= ? ORDER BY version, number"
         with self._guard:
             self._refuse_dropped(after)
-            return [FiringRow(*_opened(row, "commit")) for row in self._fetch(query, (rule, after, until))]
+            return self._rows(FIRINGS, which, (rule, after, until))
 
     def firings_since(self) -> int:
         """The version after which firings are in the log; an older store has them from when it was opened."""
@@ -497,25 +410,22 @@ class Log:
 
     def tasks(self) -> list[OutboxRow]:
         """The open tasks, oldest first."""
-        rows = self._fetch("SELECT * FROM outbox ORDER BY version, number")
-        return [OutboxRow(*_opened(row, "task")) for row in rows]
+        return self._rows(OUTBOX, "ORDER BY version, number")
 
     def task(self, version: int, number: int) -> OutboxRow | None:
         """One task, if it is still to be done."""
-        rows = self._fetch("SELECT * FROM outbox WHERE version = ? AND number = ?", (version, number))
-        return OutboxRow(*_opened(rows[0], "task")) if rows else None
+        rows = self._rows(OUTBOX, "WHERE version = ? AND number = ?", (version, number))
+        return rows[0] if rows else None
 
     def records(self, kind: str) -> dict[str, str]:
         """The texts of one kind, by id."""
-        rows = self._fetch("SELECT * FROM records WHERE kind = ? ORDER BY id", (kind,))
-        return {id: text for _, id, text in (_opened(row, "record") for row in rows)}
+        return {id: text for _, id, text in self._rows(_RECORDS, "WHERE kind = ? ORDER BY id", (kind,))}
 
     def kinds_of_records(self) -> list[str]:
         return [kind for (kind,) in self._fetch("SELECT DISTINCT kind FROM records ORDER BY kind")]
 
     def cursors(self) -> dict[str, int]:
-        rows = self._fetch("SELECT * FROM cursors ORDER BY name")
-        return dict(_opened(row, "cursor") for row in rows)
+        return dict(self._rows(_CURSORS, "ORDER BY name"))
 
     def check_small(self) -> None:
         """Raises if a table is damaged whose rows nothing counts: one could be missing silently. A log that is read
@@ -532,8 +442,7 @@ class Log:
 
     def snapshots(self) -> list[SnapshotRow]:
         """Newest first."""
-        rows = self._fetch("SELECT * FROM snapshots ORDER BY version DESC")
-        return [SnapshotRow(*_opened(row, "snapshot")) for row in rows]
+        return self._rows(SNAPSHOTS, "ORDER BY version DESC")
 
     def versions_with_folders(self, until: int | None = None) -> list[int]:
         """The commits that have rows in Parquet folders, up to this version or all."""
@@ -545,18 +454,30 @@ class Log:
         query = f"SELECT 1 FROM changes WHERE version = ? AND {_IN_FOLDERS}"  # noqa: S608
         return bool(self._fetch(query, (version,)))
 
+    def _rows(self, table: LogTable[R], which: str, values: Sequence[Any] = ()) -> list[R]:
+        """The rows of a table, whose checksums are right."""
+        query = f"SELECT * FROM {table.name} {which}"  # noqa: S608 - the names of tables are ours
+        return [table.row(_opened(row, table.word)) for row in self._fetch(query, values)]
+
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._guard, _reading():
             return self._connection.execute(query, values).fetchall()
 
 
+def _insert(
+    execute: Callable[..., sqlite3.Cursor], table: LogTable[Any], row: tuple[Any, ...], how: str = "INSERT"
+) -> None:
+    places = ", ?" * len(row)
+    execute(f"{how} INTO {table.name} VALUES (?{places})", (*row, checksum(row)))
+
+
+def _replace(execute: Callable[..., sqlite3.Cursor], table: LogTable[Any], row: tuple[Any, ...]) -> None:
+    _insert(execute, table, row, "INSERT OR REPLACE")
+
+
 def _remove_tasks(execute: Callable[..., sqlite3.Cursor], done: Sequence[tuple[int, int]]) -> None:
     for key in done:
         execute("DELETE FROM outbox WHERE version = ? AND number = ?", key)
-
-
-def _sealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*row, checksum(row))
 
 
 def _opened(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from upshot.store.log import Log, PastRow
+from upshot.store.entries import CommitRow
+from upshot.store.log import Log
 
 LOOK = 64
 """Commits between two checks for something to drop."""
@@ -109,12 +110,12 @@ class Past:
         self._log.shrink(SHRUNK_PAGES)
         return True
 
-    def _excess(self, oldest: Sequence[PastRow], *, floor: bool = True) -> list[PastRow]:
+    def _excess(self, oldest: Sequence[CommitRow], *, floor: bool = True) -> list[CommitRow]:
         """The oldest commits, to be removed. The last commit stays: it holds the version."""
         now, size, last = dt.datetime.now(dt.UTC), self._bytes, self._log.last_version()
         first = oldest[0].version if oldest else 0
         needed = min((version for version in self._cursors.values() if version >= first - 1), default=None)
-        found: list[PastRow] = []
+        found: list[CommitRow] = []
         for row in oldest:
             held = needed is not None and row.version > needed
             commits = last - row.version + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import logging
 import sqlite3
@@ -18,15 +17,28 @@ from upshot.core.rows import Rows
 from upshot.store.encoding import (
     FolderSide,
     decode,
-    encode_all,
     encode_few,
     encode_folder,
     half_a_character,
-    rows_of,
-    size_of,
     stored_rows,
 )
-from upshot.store.entries import Entry, LoggedFiring, OutboxTask, Relation, Relations, relations_from, relations_text
+from upshot.store.entries import (
+    ChangeRow,
+    CommitRow,
+    DefinitionRow,
+    Encoded,
+    Entry,
+    LoggedFiring,
+    OutboxTask,
+    Relation,
+    Relations,
+    SnapshotRow,
+    encoded_entry,
+    firing_of,
+    relations_from,
+    snapshot_row,
+    task_of,
+)
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
@@ -41,7 +53,7 @@ from upshot.store.folders import (
     version_of,
 )
 from upshot.store.lock import StoreLock
-from upshot.store.log import ChangeRow, CommitRow, DefinitionRow, Encoded, FiringRow, Log, OutboxRow, SnapshotRow
+from upshot.store.log import Log
 from upshot.store.recovery import Recovered, Tail
 from upshot.store.retention import Past, Retention
 from upshot.store.trouble import failed, forgotten
@@ -136,18 +148,7 @@ class Store:
             self._resolve_doubt()
             changes = self._encode(entry)
             done = tuple(task for place in entry.done if (task := self._log.task(*place)) is not None)
-        rows = sum(change.inserted + change.deleted for change in changes)
-        firings = tuple(_encoded_firing(entry.version, number, each) for number, each in enumerate(entry.firings))
-        size = sum(size_of(change.came) + size_of(change.went) for change in changes)
-        size += sum(len(each.rows or b"") for each in firings)
-        commit = CommitRow(entry.version, _now(), entry.meta, len(changes), rows, size)
-        tasks = tuple(_encoded_task(task) for task in entry.tasks)
-        program = entry.program
-        if program is None:
-            return Encoded(commit, changes, None, tasks, done, firings)
-        relations, reset = relations_text(program.relations.values()), json.dumps(sorted(program.reset))
-        definition = DefinitionRow(entry.version, program.text, relations, reset, program.hidden)
-        return Encoded(commit, changes, definition, tasks, done, firings)
+        return encoded_entry(entry, changes, done)
 
     def append(self, group: Sequence[Encoded]) -> None:
         """Makes commits durable that follow one another, with one write for all of them: they are there together, or
@@ -268,9 +269,8 @@ class Store:
                     f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT
                 ) from error
             raise
-        texts = relations_text(relations.values()), json.dumps(saved, separators=(",", ":"))
         try:
-            self._log.add_snapshot(SnapshotRow(version, _now(), *texts, hidden))
+            self._log.add_snapshot(snapshot_row(version, relations, saved, hidden))
         except sqlite3.Error as error:
             # The record may be on the disk all the same, so the folder stays until the store is opened again.
             raise failed(f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT) from error
@@ -402,19 +402,19 @@ class Store:
 
     def tasks(self) -> list[OutboxTask]:
         """The tasks that commits left, oldest first."""
-        return [_task(row) for row in self._log.tasks()]
+        return [task_of(row) for row in self._log.tasks()]
 
     def firings(self, version: int) -> list[LoggedFiring]:
         """The firings of one commit, in the order of the turns of their rules."""
         if version <= max(self.oldest, self.firings_since):
             raise _no_firings(version - 1, max(self.oldest, self.firings_since))
-        return [_firing(row) for row in self._log.firings(version)]
+        return [firing_of(row) for row in self._log.firings(version)]
 
     def firings_of(self, rule: str, after: int, until: int) -> list[tuple[int, LoggedFiring]]:
         """The firings of one rule after a version, each with its version."""
         if after < max(self.oldest, self.firings_since):
             raise _no_firings(after, max(self.oldest, self.firings_since))
-        return [(row.version, _firing(row)) for row in self._log.firings_of(rule, after, until)]
+        return [(row.version, firing_of(row)) for row in self._log.firings_of(rule, after, until)]
 
     @property
     def firings_since(self) -> int:
@@ -506,48 +506,12 @@ class _Large:
             settle_folder(folder)
 
 
-def _encoded_task(task: OutboxTask) -> OutboxRow:
-    text = json.dumps({"columns": relations_text([Relation(task.rows.schema)]), "task": task.text})
-    return OutboxRow(task.version, task.number, text, encode_all(task.rows))
-
-
-def _task(row: OutboxRow) -> OutboxTask:
-    found = json.loads(row.task)
-    (relation,) = relations_from(found["columns"]).values()
-    raw = decode(row.rows)
-    assert not isinstance(raw, FolderSide), "tasks hold their rows themselves"
-    return OutboxTask(row.version, row.number, found["task"], Rows.of(relation.schema, rows_of(relation.schema, raw)))
-
-
-def _encoded_firing(version: int, number: int, firing: LoggedFiring) -> FiringRow:
-    """The rows of a firing, if they are few: the log of a bulk load is not doubled."""
-    rows = None if firing.rows is None else encode_few(firing.rows)
-    columns = "" if firing.rows is None else relations_text([Relation(firing.rows.schema)])
-    text = json.dumps({"columns": columns, "firing": firing.text})
-    return FiringRow(version, number, firing.rule, text, firing.count, rows)
-
-
-def _firing(row: FiringRow) -> LoggedFiring:
-    found = json.loads(row.text)
-    if row.rows is None:
-        return LoggedFiring(row.rule, found["firing"], row.size, None)
-    (relation,) = relations_from(found["columns"]).values()
-    raw = decode(row.rows)
-    assert not isinstance(raw, FolderSide), "firings hold their rows themselves"
-    rows = Rows.of(relation.schema, rows_of(relation.schema, raw))
-    return LoggedFiring(row.rule, found["firing"], row.size, rows)
-
-
 def _no_firings(since: int, oldest: int) -> UsageError:
     return UsageError(
         f"firings since version {since} are not kept; those since {oldest} are",
         code="history-not-kept",
         help=f"give a version from {oldest} on",
     )
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
 def _free_folder(parent: Path, wish: str) -> Path:

@@ -17,8 +17,7 @@ from upshot.database.durable.journal import Journal
 from upshot.database.program.stored_text import program_text
 from upshot.database.watch import Event
 from upshot.store import LoggedFiring, Relation, Store
-from upshot.store.entries import relations_from
-from upshot.store.log import ChangeRow, CommitRow
+from upshot.store.entries import ChangeRow, CommitRow, relations_from
 
 
 @dataclass(frozen=True, slots=True)

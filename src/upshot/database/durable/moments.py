@@ -13,8 +13,7 @@ from upshot.core.rows import Rows, row_set
 from upshot.core.types import Kind
 from upshot.reasons.derivation import Moment
 from upshot.store import Relation, Store
-from upshot.store.entries import relations_from
-from upshot.store.log import ChangeRow, CommitRow
+from upshot.store.entries import ChangeRow, CommitRow, relations_from
 
 Row = tuple[Any, ...]
 Key = tuple[str, Row]
