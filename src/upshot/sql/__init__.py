@@ -1,7 +1,7 @@
 """SQL to the same tree as Datalog text: read `program.py` for definitions and `queries/query.py` for queries.
 
-To add a function: its spelling `sql=(…)` in its record in `upshot/values/functions.py` (`aggregates.py` for an
-aggregate, `windows.py` for a window function); only a special form needs code in `expressions`.
+To add a function: its spelling `sql=(…)` in its record in `upshot/values` (`text_functions`, `numeric_functions`, …;
+`aggregates` for an aggregate, `windows` for a window function); only a special form needs code in `expressions`.
 
 Nothing here is imported before SQL is met: sqlglot takes longer to load than a small program takes to run.
 

@@ -1,4 +1,4 @@
-"""The functions and operators, one record each.
+"""The operators and functions of integers and of any kind, one record each, and the table of all functions.
 
 Where Soufflé has a function it decides its meaning, but for what it computes silently wrong: an overflow, a text that
 is only partly a number. Those are errors here. Text is counted in characters, not in bytes.
@@ -15,20 +15,19 @@ from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, PRODUCT_PLACES, Kind
-from upshot.values.conversions import CONVERTIBLE, FURTHER, TO_NUMBER
+from upshot.values.conversions import CONVERSIONS
 from upshot.values.date_functions import DATE_FUNCTIONS
 from upshot.values.functors import functor_record, is_functor
-from upshot.values.inverses import FRACTIONS, INTEGERS, TEXTS, Roots, extreme
+from upshot.values.inverses import FRACTIONS, INTEGERS, extreme
 from upshot.values.numeric_functions import NUMERIC_FUNCTIONS
 from upshot.values.ranges import RANGE, RANGE_RECORD
 from upshot.values.records import BuiltinFunction, FunctionMeaning, SparkCall
-from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, fixed, only, uniform
+from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, only, uniform
 from upshot.values.sort_keys import SORT_KEYS
 from upshot.values.structures import STRUCTURE_FUNCTIONS
 from upshot.values.text_functions import TEXT_FUNCTIONS
 from upshot.values.windows import WINDOW_FUNCTIONS
 
-_NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
 _DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
 _SIGNED = only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL)
 
@@ -189,6 +188,22 @@ def _arithmetic(name: str, python: Callable[..., Any], kernel: int, checked: str
     }
 
 
+# ---- integers as truth values, and their bits --------------------------------------------------------------
+
+
+def _truth(function: Callable[[bool, bool], bool]) -> Callable[[int, int], int]:
+    return lambda a, b: int(function(bool(a), bool(b)))
+
+
+def _both(python: Callable[..., int]) -> _Meanings:
+    return {Kind.NUMBER: FunctionMeaning(python), Kind.UNSIGNED: FunctionMeaning(python)}
+
+
+def _shifted_as_bits(a: int, b: int) -> int:
+    bits = (a % 2**64) >> (b & 63)
+    return bits - 2**64 if bits >= 2**63 and a < 0 else bits
+
+
 # ---- any kind ----------------------------------------------------------------------------------------------
 
 
@@ -218,33 +233,6 @@ def _extremes(pick: Callable[..., Any], kernel: int, spark: str) -> _Meanings:
         Kind.DECIMAL: replace(made, fails=True),
     }
 
-
-# ---- text --------------------------------------------------------------------------------------------------
-
-
-def _substr(text: str, start: int, length: int) -> str:
-    return "" if start < 0 or length < 0 else text[start : start + length]
-
-
-def _spark_substr(call: SparkCall) -> Any:
-    # Positions are 64-bit here and 32-bit in Spark; within the text both are small.
-    (text, start, length), F = call.columns, call.F
-    size = F.length(text)
-    part = F.substr(text, (start + 1).cast("int"), F.least(length, size.cast("long")).cast("int"))
-    return F.when((start < 0) | (length < 0) | (start >= size), F.lit("")).otherwise(part)
-
-
-def _spark_ord(call: SparkCall) -> Any:
-    (text,), F = call.columns, call.F
-    return F.when(text == "", F.lit(-1)).otherwise(F.ascii(text)).cast("long")
-
-
-def _text(name: str, python: Callable[..., Any], spark: _Spark | None = None, *, fails: bool = False) -> _Meanings:
-    return {Kind.SYMBOL: FunctionMeaning(python, spark, fails=fails, inverse=TEXTS[name])}
-
-
-_READ_NUMBER = replace(TO_NUMBER[Kind.SYMBOL], inverse=TEXTS["to_number"])
-_TO_STRING = FunctionMeaning(str, lambda call: call.columns[0].cast("string"), inverse=INTEGERS["to_string"])
 
 # ---- the records -------------------------------------------------------------------------------------------
 
@@ -315,6 +303,14 @@ _ALL = (
         "bshr", uniform(INTEGER, 2), _integers("bshr", _shifted_right, 12, _spark_shift("shiftright"), fails=False),
         "a bshr b", "bits shifted right, with the sign; the distance counts modulo 64",
     ),
+    BuiltinFunction("land", uniform(INTEGER, 2), _both(_truth(operator.and_)), "a land b", "1 if neither is 0, else 0"),
+    BuiltinFunction("lor", uniform(INTEGER, 2), _both(_truth(operator.or_)), "a lor b", "1 if one is not 0, else 0"),
+    BuiltinFunction("lxor", uniform(INTEGER, 2), _both(_truth(operator.xor)), "a lxor b", "1 if just one is 0, else 0"),
+    BuiltinFunction("lnot", uniform(INTEGER, 1), _both(lambda a: int(a == 0)), "lnot a", "1 if it is 0, else 0"),
+    BuiltinFunction(
+        "bshru", uniform(INTEGER, 2), _both(_shifted_as_bits),
+        "a bshru b", "bits shifted right, zeros from the left; the distance counts modulo 64",
+    ),
     BuiltinFunction(
         "max", uniform(ORDERED, 2, or_more=True), _extremes(max, 13, "greatest"),
         "max(a, b, …)", "greatest; text by code points, NaN above all numbers", sql=("Greatest",),
@@ -322,52 +318,6 @@ _ALL = (
     BuiltinFunction(
         "min", uniform(ORDERED, 2, or_more=True), _extremes(min, 14, "least"),
         "min(a, b, …)", "least", sql=("Least",),
-    ),
-    BuiltinFunction(
-        "cat", uniform(_SYMBOL, 2, or_more=True),
-        _text("cat", lambda *parts: "".join(parts), lambda call: call.F.concat(*call.columns)),
-        "cat(a, b, …)", "texts joined", sql=("DPipe", "Concat"),
-    ),
-    BuiltinFunction(
-        "strlen", fixed(_NUMBER, _SYMBOL),
-        _text("strlen", len, lambda call: call.F.length(call.columns[0]).cast("long")),
-        "strlen(text)", "number of characters (Soufflé: bytes)", sql=("Length",),
-    ),
-    BuiltinFunction(
-        "substr", fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER), _text("substr", _substr, _spark_substr),
-        "substr(text, start, length)", "part of a text, counted from 0; empty if `start` or `length` is negative",
-        sql=("Substring",),
-    ),
-    BuiltinFunction(
-        "ord", fixed(_NUMBER, _SYMBOL), _text("ord", lambda text: ord(text[0]) if text else -1, _spark_ord),
-        "ord(text)", "code point of the first character, -1 of an empty text",
-    ),
-    BuiltinFunction(
-        "reverse", fixed(_SYMBOL, _SYMBOL),
-        {
-            Kind.SYMBOL: FunctionMeaning(
-                lambda text: text[::-1],
-                lambda call: call.F.reverse(call.columns[0]),
-                inverse=lambda image: Roots((image.value[::-1],), are_all=True),
-            )
-        },
-        "reverse(text)", "characters in the opposite order", sql=("Reverse",),
-    ),
-    BuiltinFunction(
-        "to_number", fixed(_NUMBER, CONVERTIBLE), {**TO_NUMBER, Kind.SYMBOL: _READ_NUMBER},
-        "to_number(a)",
-        "integer, of a float truncated; of a text, an optional sign and decimal digits, with blanks around them; else "
-        "an error (Soufflé ignores what follows)",
-        sql=("Cast",),
-    ),
-    BuiltinFunction(
-        "to_string", fixed(_SYMBOL, CONVERTIBLE),
-        {
-            Kind.NUMBER: _TO_STRING, Kind.UNSIGNED: _TO_STRING, Kind.FLOAT: FunctionMeaning(repr),
-            Kind.SYMBOL: FunctionMeaning(lambda text: text),
-        },
-        "to_string(a)", "digits; of a float the shortest that read back as the same (Soufflé: six decimals)",
-        sql=("Cast",),
     ),
 )  # fmt: skip
 
@@ -390,7 +340,7 @@ class _Functions(dict[str, BuiltinFunction]):
 
 _TABLES = (
     _ALL,
-    FURTHER,
+    CONVERSIONS,
     NUMERIC_FUNCTIONS,
     TEXT_FUNCTIONS,
     DATE_FUNCTIONS,

@@ -1,4 +1,4 @@
-"""Functions that convert and round numbers, one record each, as in PostgreSQL.
+"""Functions that compute with floats and decimals and round them, one record each, as in PostgreSQL.
 
 A tie of a decimal is rounded away from zero, a tie of a float to the even neighbor.
 """
@@ -6,7 +6,7 @@ A tie of a decimal is rounded away from zero, a tie of a float to the even neigh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -150,7 +150,62 @@ def _to_places(name: str, mode: str, words: str) -> BuiltinFunction:
     )  # fmt: skip
 
 
+# ---- floats, as IEEE 754 has them: by Python wherever they run, for other libraries differ in the last digit ----
+
+
+def _total(function: Callable[..., float]) -> Callable[..., float]:
+    """The function as IEEE 754 has it: infinite where it overflows or has a pole, NaN outside of its domain."""
+
+    def computed(*values: float) -> float:
+        try:
+            return function(*values)
+        except OverflowError:
+            return -math.inf if function is math.sinh and values[0] < 0 else math.inf
+        except ValueError:
+            return math.nan
+
+    return computed
+
+
+def _unbounded_logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda value: -math.inf if value == 0 else _total(function)(value)
+
+
+def _inverse_tangent(value: float) -> float:
+    return math.copysign(math.inf, value) if abs(value) == 1 else _total(math.atanh)(value)
+
+
+_OF_FLOATS: Mapping[str, tuple[Callable[..., float], int, str]] = {
+    "sin": (_total(math.sin), 1, "sine, of radians"),
+    "cos": (_total(math.cos), 1, "cosine"),
+    "tan": (_total(math.tan), 1, "tangent"),
+    "asin": (_total(math.asin), 1, "arc sine; NaN outside of -1 to 1"),
+    "acos": (_total(math.acos), 1, "arc cosine; NaN outside of -1 to 1"),
+    "atan": (_total(math.atan), 1, "arc tangent"),
+    "atan2": (_total(math.atan2), 2, "angle of the point with these y and x"),
+    "sinh": (_total(math.sinh), 1, "hyperbolic sine"),
+    "cosh": (_total(math.cosh), 1, "hyperbolic cosine"),
+    "tanh": (_total(math.tanh), 1, "hyperbolic tangent"),
+    "asinh": (_total(math.asinh), 1, "inverse of `sinh`"),
+    "acosh": (_total(math.acosh), 1, "inverse of `cosh`; NaN below 1"),
+    "atanh": (_inverse_tangent, 1, "inverse of `tanh`; infinite at -1 and 1, NaN beyond"),
+    "log": (_unbounded_logarithm(math.log), 1, "natural logarithm; of 0 minus infinity, of less NaN"),
+    "log2": (_unbounded_logarithm(math.log2), 1, "logarithm to base 2"),
+    "log10": (_unbounded_logarithm(math.log10), 1, "logarithm to base 10"),
+}
+
+_FLOATS = tuple(
+    BuiltinFunction(
+        name, uniform(_FLOAT, arity), {Kind.FLOAT: FunctionMeaning(python)},
+        f"{name}({'y, x' if arity == 2 else 'a'})", words,
+    )
+    for name, (python, arity, words) in _OF_FLOATS.items()
+)  # fmt: skip
+
+# ---- the records -------------------------------------------------------------------------------------------
+
 NUMERIC_FUNCTIONS = (
+    *_FLOATS,
     BuiltinFunction(
         "to_float", fixed(_FLOAT, NUMERIC | only(Kind.SYMBOL)),
         {**dict.fromkeys(_NUMERIC_KINDS, _AS_DOUBLE), Kind.SYMBOL: FLOAT_OF_TEXT},

@@ -1,16 +1,18 @@
-"""Functions on text as PostgreSQL has them, one record each. Characters are code points, counted from 1."""
+"""Functions on text, one record each. Characters are code points.
+
+Those of Soufflé (`cat`, `substr`, `ord`) count them from 0, those of PostgreSQL from 1.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.types import Kind
-from upshot.values.records import BuiltinFunction, FunctionMeaning
-from upshot.values.signatures import fixed, only
+from upshot.values.inverses import TEXTS, Roots
+from upshot.values.records import BuiltinFunction, FunctionMeaning, SparkCall
+from upshot.values.signatures import fixed, only, uniform
 
 _NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
 _MOST = 10**7
@@ -94,23 +96,33 @@ def _from(text: str, start: int) -> str:
     return text[max(start - 1, 0) :]
 
 
-def _float_text(value: float) -> str:
-    """The shortest digits that read back as the same; beyond 15 digits before the point, or 4 zeros behind it, with an
-    exponent."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    power = len(digits) + int(exponent) - 1
-    if -5 < power < 15 or value == 0:
-        return f"{Decimal(repr(value)).normalize():f}" if value else "0"
-    text = "".join(map(str, digits))
-    return f"{'-' * sign}{text[0]}{'.' * (len(text) > 1)}{text[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
-
-
 def _character(code: int) -> str:
     if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
         raise DataError(f"`chr({code})` is not a character", code="not-a-number", help="use a Unicode code point")
     return chr(code)
+
+
+def _substr(text: str, start: int, length: int) -> str:
+    return "" if start < 0 or length < 0 else text[start : start + length]
+
+
+def _spark_substr(call: SparkCall) -> Any:
+    # Positions are 64-bit here and 32-bit in Spark; within the text both are small.
+    (text, start, length), F = call.columns, call.F
+    size = F.length(text)
+    part = F.substr(text, (start + 1).cast("int"), F.least(length, size.cast("long")).cast("int"))
+    return F.when((start < 0) | (length < 0) | (start >= size), F.lit("")).otherwise(part)
+
+
+def _spark_ord(call: SparkCall) -> Any:
+    (text,), F = call.columns, call.F
+    return F.when(text == "", F.lit(-1)).otherwise(F.ascii(text)).cast("long")
+
+
+def _invertible(
+    name: str, python: Callable[..., Any], spark: Callable[[SparkCall], Any]
+) -> dict[Kind, FunctionMeaning]:
+    return {Kind.SYMBOL: FunctionMeaning(python, spark, inverse=TEXTS[name])}
 
 
 def _text(
@@ -127,6 +139,36 @@ _ONE, _TWO, _THREE = (_SYMBOL,), (_SYMBOL, _SYMBOL), (_SYMBOL, _SYMBOL, _SYMBOL)
 _COUNTED = (_SYMBOL, _NUMBER)
 
 TEXT_FUNCTIONS = (
+    BuiltinFunction(
+        "cat", uniform(_SYMBOL, 2, or_more=True),
+        _invertible("cat", lambda *parts: "".join(parts), lambda call: call.F.concat(*call.columns)),
+        "cat(a, b, …)", "texts joined", sql=("DPipe", "Concat"),
+    ),
+    BuiltinFunction(
+        "strlen", fixed(_NUMBER, _SYMBOL),
+        _invertible("strlen", len, lambda call: call.F.length(call.columns[0]).cast("long")),
+        "strlen(text)", "number of characters (Soufflé: bytes)", sql=("Length",),
+    ),
+    BuiltinFunction(
+        "substr", fixed(_SYMBOL, _SYMBOL, _NUMBER, _NUMBER), _invertible("substr", _substr, _spark_substr),
+        "substr(text, start, length)", "part of a text, counted from 0; empty if `start` or `length` is negative",
+        sql=("Substring",),
+    ),
+    BuiltinFunction(
+        "ord", fixed(_NUMBER, _SYMBOL), _invertible("ord", lambda text: ord(text[0]) if text else -1, _spark_ord),
+        "ord(text)", "code point of the first character, -1 of an empty text",
+    ),
+    BuiltinFunction(
+        "reverse", fixed(_SYMBOL, _SYMBOL),
+        {
+            Kind.SYMBOL: FunctionMeaning(
+                lambda text: text[::-1],
+                lambda call: call.F.reverse(call.columns[0]),
+                inverse=lambda image: Roots((image.value[::-1],), are_all=True),
+            )
+        },
+        "reverse(text)", "characters in the opposite order", sql=("Reverse",),
+    ),
     _text("upper", _UPPER, _ONE, "upper(text)", "in upper case", sql=("Upper",)),
     _text("lower", _LOWER, _ONE, "lower(text)", "in lower case", sql=("Lower",)),
     _text("initcap", _initial, _ONE, "initcap(text)", "each word capitalized"),
@@ -155,15 +197,5 @@ TEXT_FUNCTIONS = (
     _text("substring", _part, (_SYMBOL, _NUMBER, _NUMBER), "substring(text, start, length)",
           "part of a text, counted from 1", fails=True),
     _text("substring_from", _from, _COUNTED, "substring_from(text, start)", "the rest of a text, counted from 1"),
-    BuiltinFunction(
-        "to_text", fixed(_SYMBOL, only(Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE, Kind.FLOAT)),
-        {
-            Kind.FLOAT: FunctionMeaning(_float_text),
-            Kind.DECIMAL: FunctionMeaning(lambda value: f"{value:f}"),
-            Kind.BOOLEAN: FunctionMeaning(lambda value: "true" if value else "false"),
-            Kind.DATE: FunctionMeaning(str),
-        },
-        "to_text(a)", "a decimal, boolean, date or float as PostgreSQL writes it", sql=("Cast",),
-    ),
     _text("chr", _character, (_NUMBER,), "chr(n)", "the character of a code point", fails=True, sql=("Chr",)),
 )  # fmt: skip
