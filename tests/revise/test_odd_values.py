@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 import pytest
 
 import upshot
@@ -196,3 +199,18 @@ def test_a_new_value_that_meets_the_row_of_a_key_is_worked_out_from_that_row() -
         ways = db.realize({"p": [()], "r": [()]})
         filled = [way.filled({each.name: 8 for each in way.placeholders})[0] for way in ways]
     assert (filled, ways.status) == ([{"b": [(8,)], "e": [(1, 9)]}], "all")
+
+
+def test_constants_are_tried_in_columns_of_their_type_only() -> None:
+    program = """
+        .decl paid(amount: decimal(6,2), on: date, open: boolean, rate: float)
+        .decl late()
+        late() :- paid(A, D, true, R), A > decimal("1.00"), date_plus_days(D, 1) > date("2026-02-01"), R < 9.5.
+    """
+    day = datetime.date(2026, 3, 1)
+    given = (1, True, 2.5, "x", Decimal("1.255"), Decimal("7.50"), day, datetime.datetime(2026, 1, 1))
+    with upshot.connect() as db:
+        db.define(program)
+        ways = list(db.realize({"late": [()]}, bounds=Bounds(new_constants=0, constants=given)))
+    amounts, rates = (Decimal("2.50"), Decimal("7.50")), (1.0, 1.255, 2.5, 7.5)
+    assert {way.insert["paid"] for way in ways} == {((a, day, True, r),) for a in amounts for r in rates}

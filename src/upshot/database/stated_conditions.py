@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -18,17 +17,14 @@ from upshot.core.errors import DataError, ProgramError
 from upshot.core.fact_text import spelled
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.database.realization import Realization
-from upshot.revise.built_ins import holds
+from upshot.revise.built_ins import UNKNOWN, holds
+from upshot.revise.families import of_type
 from upshot.revise.ordered_values import number_of
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable, subterms
 
 _PLACES = re.compile(r'"(?:[^"\\]|\\.)*"|\?(\d+)')
 _EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
-_CLASSES: Mapping[Kind, type | tuple[type, ...]] = {
-    Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: (int, float), Kind.SYMBOL: str, Kind.BOOLEAN: bool,
-    Kind.DATE: datetime.date, Kind.TIMESTAMP: datetime.datetime, Kind.DECIMAL: (int, Decimal), Kind.RECORD: str,
-}  # fmt: skip
 
 
 def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
@@ -36,7 +32,7 @@ def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
     what was asked for, but not with the fewest changes. A condition that cannot be tested here, since it names what is
     no placeholder of the realization or the value is NULL or of another type, is left to the proof."""
     types = {each.name: each.type for each in way.placeholders}
-    known = {name: fitted for name, type in types.items() for fitted in _fitted(values[name], type)}
+    known = {name: value for name, type in types.items() if (value := of_type(values[name], type)) is not UNKNOWN}
     for condition in way.conditions:
         names = [f"?{number}" for number in _PLACES.findall(condition) if number]
         if known.keys() >= {*names} and _is_met(condition, known, types) is False:
@@ -48,17 +44,6 @@ def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
                 help="give a value that meets it, or ask `db.realize` again with this one among the `constants` of "
                 "its bounds",
             )
-
-
-def _fitted(value: Any, type: Type) -> Iterator[Any]:
-    """The value as the type holds it, if it is one of the type."""
-    is_one = isinstance(value, _CLASSES[type.kind]) and isinstance(value, bool) == (type.kind is Kind.BOOLEAN)
-    if isinstance(value, datetime.datetime):
-        is_one = type.kind is Kind.TIMESTAMP and value.tzinfo is not None
-    if is_one:
-        fitted, problem = fit(value, type)
-        if not problem:
-            yield fitted
 
 
 def _is_met(condition: str, values: Mapping[str, Any], types: Mapping[str, Type]) -> bool | None:

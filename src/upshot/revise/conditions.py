@@ -18,7 +18,7 @@ from upshot.check.program import Literal
 from upshot.core.types import Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import UNKNOWN, holds, roots, value_of
-from upshot.revise.families import is_of
+from upshot.revise.families import of_type
 from upshot.revise.ordered_values import (
     Linear,
     NotLinearError,
@@ -223,11 +223,12 @@ def _witnesses(
         yield known
         return
     name = order[len(known)]
-    for value in islice(_candidates(wanted, name, ends[name], known), MOST_TRIED):
+    for each in islice(_candidates(wanted, name, ends[name], known), MOST_TRIED):
         if next(steps, None) is None:
             return
+        value = of_type(each, wanted.types[name])
         found = {**known, name: value}
-        if is_of(value, wanted.types[name]) and wanted.is_usable(name, value) and _agrees(wanted, name, found):
+        if value is not UNKNOWN and wanted.is_usable(name, value) and _agrees(wanted, name, found):
             yield from _witnesses(wanted, order, ends, found, steps)
 
 

@@ -7,6 +7,7 @@ columns of its family hold, those that rules and the request name there, and so 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -184,8 +185,8 @@ class Families:
         seen: set[Any] = set()
         yield from self._fresh(family, type)
         for values in self._sources(own, family):
-            for value in values:
-                if value not in seen and value is not None and is_of(value, type):
+            for value in (of_type(each, type) for each in values):
+                if value is not UNKNOWN and value not in seen:
                     seen.add(value)
                     yield value
 
@@ -236,18 +237,9 @@ def fresh_symbol(family: Column, type: Type, number: int) -> Symbol:
     return Symbol(f"{family[0]}.{family[1]}#{number}", type.required(), family)
 
 
-def is_of(value: Any, type: Type) -> bool:
-    """Test whether a value is one of a type."""
-    classes: dict[Kind, Any] = {Kind.SYMBOL: str, Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float,
-                                 Kind.RECORD: str}  # fmt: skip
-    expected = classes.get(type.kind)
-    if expected is not None and (not isinstance(value, expected) or isinstance(value, bool)):
-        return False
-    if type.kind is Kind.SYMBOL or value is UNKNOWN:
-        return value is not UNKNOWN
-    if type.kind is Kind.RECORD:
-        return fit(value, type) == (value, "")
-    try:
-        return is_value_of(value, type)
-    except (TypeError, ValueError, ArithmeticError):
-        return False
+def of_type(value: Any, type: Type) -> Any:
+    """The value as a type holds it; `UNKNOWN` if it is none of the type."""
+    if value is None or value is UNKNOWN or (isinstance(value, datetime.datetime) and value.tzinfo is None):
+        return UNKNOWN
+    held, problem = fit(value, type)
+    return UNKNOWN if problem or not is_value_of(held, type) else held
