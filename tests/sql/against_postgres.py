@@ -7,7 +7,7 @@ import datetime as dt
 import os
 import subprocess
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from tests.pipeline.postgres import PASSWORD, USER, Cluster
 from tests.sql.against_duckdb import State, comparable, distinct
@@ -82,6 +82,12 @@ def literal_text(value: object) -> str:
     return f"'{value}'" if isinstance(value, str | dt.date) else str(value)
 
 
+def _with_places(value: Decimal, least: int) -> Decimal:
+    """The server writes fewer places of a mean or quotient the larger it is."""
+    missing = least + int(value.as_tuple().exponent)
+    return value.quantize(Decimal(1).scaleb(-least), context=Context(prec=60)) if missing > 0 else value
+
+
 def _value(text: str, type: Type) -> object:
     if text == _NULL:
         return None
@@ -93,7 +99,7 @@ def _value(text: str, type: Type) -> object:
         case Kind.FLOAT:
             return float(text)
         case Kind.DECIMAL:
-            return Decimal(text)
+            return _with_places(Decimal(text), type.scale)
         case Kind.DATE:
             return dt.date.fromisoformat(text)
         case _:

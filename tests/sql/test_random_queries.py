@@ -40,6 +40,10 @@ def test_views_follow_random_transactions_as_postgres_answers(part: int, cluster
     assert counted["Postgres"] > counted["unjudged"], counted
 
 
+def test_a_mean_of_large_decimals_has_fewer_places_on_the_server(cluster: Cluster) -> None:
+    one_case(106371582146297, cluster)
+
+
 def one_case(seed: int, cluster: Cluster | None) -> Counter[str]:
     choice = random.Random(seed)
     tables = random_tables(choice)
