@@ -56,10 +56,21 @@ DECLARATIONS = {
     "d(X, V, W) :- r(X, V, W).": "choice-domain",
     ".type P = [a: number]  .decl d(x: number, v: P) choice-domain x  d(1, [2]).": "choice-domain",
     DIST + "d(X, A) <= d(X, B) :- B >= A.\nd(X, W) :- e(X, _, W).": "conflicting-lattice",
-    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- e(X, Y, _).\nd(X, A) <= d(Y, B) :- B < A.": (
+    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- d(Y, X).\nd(X, A) <= d(Y, B) :- B < A.": (
         "unsupported-subsumption"
     ),
-    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- e(X, Y, _).\nd(X, A) <= d(X, B) :- B < A, e(A, B, _).": (
+    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- d(Y, X).\nd(X, A) <= d(Y, B) :- B <= A, X <= Y.": (
+        "unsupported-subsumption"
+    ),
+    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- d(Y, X).\nd(X, A) <= d(X, B) :- B < A, e(A, B, _).": (
+        "unsupported-subsumption"
+    ),
+    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- e(X, Y, _).\n.decl g(x: number)  g(X) :- d(X, _).\n"
+    "d(X, A) <= d(X, B) :- B < A, !g(B).": "unsupported-subsumption",
+    EDGE + ".decl d(x: number?, c: number)  d(X, Y) :- e(X, Y, _).\nd(X, A) <= d(Y, B) :- B < A, Y <= X.": (
+        "unsupported-subsumption"
+    ),
+    EDGE + ".decl d(x: number, c: number)  d(X, Y) :- e(X, Y, _).\nd(X, A) <= d(X, A) :- A < 3.": (
         "unsupported-subsumption"
     ),
     EDGE + ".decl d(x: number, c: number)  d(X, Y) :- e(X, Y, _).\nd(X, A) <= e(X, B, _) :- B < A.": (

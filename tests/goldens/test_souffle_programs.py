@@ -76,6 +76,17 @@ good(P, D) <= good(Q, E) :- Q <= P, E <= D.
 """,
         {"good": "300\t5\n320\t2\n"},
     ),
+    "subsumption in turn": (
+        """
+.decl offer(item: symbol, price: number, days: number)
+.decl best(item: symbol, price: number, days: number)
+.output best
+offer("a", 300, 5). offer("a", 300, 2). offer("a", 330, 1). offer("b", 9, 9).
+best(I, P, D) :- offer(I, P, D).
+best(I, P, D) <= best(I, Q, E) :- Q < P ; Q = P, E <= D.
+""",
+        {"best": "a\t300\t2\nb\t9\t9\n"},
+    ),
     "branches": (
         """
 .type Expr = Number {v: number} | Add {l: Expr, r: Expr}

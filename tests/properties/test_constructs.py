@@ -86,6 +86,7 @@ BLOCKS = (
     ("", "v(X, N) :- s(X, _), N = @mix Y : { s(X, Y) }."),
     ("", "v(N, M) :- N = @mix Y : { s(_, Y) }, M = @most X : { t(X, _) ; s(_, X) }."),
     ("", "v(X, Y) :- s(X, Y), !t(X, Y)."),
+    ("best", "v(X, Y) :- s(X, Y).\nv(X, Y) <= v(A, B) :- A + B < X + Y."),
     (
         "best",
         "v(X, Y) :- s(X, Y).\nv(X, Y) <= v(A, B) :- A <= X, B >= Y.",

@@ -170,6 +170,7 @@ class _Items:
         return replace(
             self,
             rules=list(resolved(tuple(self.rules), known, findings)),
+            subsumptions=list(resolved(tuple(self.subsumptions), known, findings)),
             disjunctive=list(resolved(tuple(self.disjunctive), known, findings)),
             denies=list(resolved(tuple(self.denies), known, findings)),
             declarations=list(resolved(tuple(self.declarations), known, findings)),
@@ -178,7 +179,7 @@ class _Items:
 
     def inlined(self, findings: Findings) -> _Items:
         """The items with the bodies of inline relations that cannot be views in the place of their calls."""
-        others = (*self.disjunctive, *self.denies, *self.active)
+        others = (*self.subsumptions, *self.disjunctive, *self.denies, *self.active)
         found = inlining(self.declarations, self.rules, others, findings)
         gone = found.rules.keys() | found.recursive
         if not gone:
@@ -187,6 +188,7 @@ class _Items:
         return replace(
             self,
             declarations=[each for each in self.declarations if each.name not in found.rules],
+            subsumptions=list(found.into(tuple(self.subsumptions))),
             rules=list(found.into(tuple(replace(rule, heads=heads) for rule, heads in kept if heads))),
             disjunctive=list(found.into(tuple(self.disjunctive))),
             denies=list(found.into(tuple(self.denies))),

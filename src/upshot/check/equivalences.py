@@ -4,18 +4,18 @@ columns, written out as rules.
 An equivalence relation holds all pairs of its classes: a class is named by its least member, which a view of best
 values keeps, so that deletions touch one class. A choice keeps, of the rows that agree on its domain, the smallest one.
 With several domains the rows take turns in their order: one is kept if it agrees on none of them with a row kept
-before. A subsumption of several columns keeps the rows that no other row surpasses in all of them.
+before. A subsumption outside of recursion keeps the rows that no other row surpasses; of rows that surpass each other,
+the smallest one stays.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.check.clause.clause_form import TRUE
 from upshot.check.findings import Findings
-from upshot.check.names.variables import fresh_name
+from upshot.check.names.variables import all_names, fresh_name
 from upshot.check.strata import needs, order_of
 from upshot.syntax.ast import (
     Aggregate,
@@ -34,9 +34,11 @@ from upshot.syntax.ast import (
     Term,
     TypeName,
     Variable,
+    Wildcard,
 )
 
 EQREL = "eqrel"
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(slots=True)
@@ -59,10 +61,8 @@ def expanded(
 ) -> Expanded:
     """The program with the meaning of `eqrel`, `choice-domain` and subsumption written out; `records` are types without
     order."""
-    counts = Counter(each.worse.relation for each in subsumptions)
-    wide = {each.worse.relation: each for each in subsumptions if orders_several_columns(each)}
-    wide = {name: each for name, each in wide.items() if counts[name] == 1 and not _is_recursive(name, rules)}
-    made = Expanded([], list(rules), [each for each in subsumptions if each not in wide.values()])
+    wide = _written_out(declarations, rules, subsumptions, records)
+    made = Expanded([], list(rules), [each for each in subsumptions if each.worse.relation not in wide])
     special = [each for each in declarations if EQREL in each.qualifiers or each.choice or each.name in wide]
     if not special:
         return Expanded(list(declarations), list(rules), list(subsumptions))
@@ -74,7 +74,7 @@ def expanded(
         plain = replace(declaration, qualifiers=tuple(q for q in declaration.qualifiers if q != EQREL), choice=())
         if EQREL in declaration.qualifiers:
             _equivalence(plain, made, taken, findings)
-        elif declaration.name in wide and not declaration.choice:
+        elif declaration.name in wide:
             _unsurpassed(plain, wide[declaration.name], made, taken)
         else:
             _choice(plain, declaration.choice, made, taken, _Refusals(records, findings))
@@ -134,8 +134,7 @@ def _choice(
         _moved(plain.name, every, made)
         row = tuple(Variable(f"A{place}") for place in range(len(names)))
         other = tuple(Variable(f"B{place}") if place in rest else row[place] for place in range(len(names)))
-        smaller = Or(tuple(_smaller(row, other, rest)))
-        both = And((Atom(every, row), Atom(every, other), smaller if len(smaller.parts) > 1 else smaller.parts[0]))
+        both = And((Atom(every, row), Atom(every, other), _one_of(_smaller(row, other, rest))))
         made.rules += [
             Rule((Atom(worse, row),), both, span=plain.span),
             Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=plain.span),
@@ -188,7 +187,59 @@ def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: 
     made.rules += [Rule((head,), And(body) if len(body) > 1 else body[0], span=plain.span) for head, body in bodies]
 
 
-def orders_several_columns(item: Subsumption) -> bool:
+def _written_out(
+    declarations: Iterable[Declaration],
+    rules: Sequence[Rule],
+    subsumptions: Iterable[Subsumption],
+    records: Collection[str],
+) -> dict[str, list[Subsumption]]:
+    """The subsumptions that become rules: outside of recursion, of columns with an order, and no best value of one."""
+    found: dict[str, list[Subsumption]] = {}
+    for item in subsumptions:
+        found.setdefault(item.worse.relation, []).append(item)
+    plain = {
+        each.name: each
+        for each in declarations
+        if each.name in found and not each.choice and EQREL not in each.qualifiers
+    }
+    return {
+        name: items
+        for name, items in found.items()
+        if name in plain
+        and any(ordered_column(each) is None for each in items)
+        and all(_can_be_written_out(each, plain[name], records) for each in items)
+        and not _is_recursive(name, [*rules, *(Rule((item.worse,), item.body) for item in items)])
+    }
+
+
+def _can_be_written_out(item: Subsumption, declaration: Declaration, records: Collection[str]) -> bool:
+    pairs = list(zip(item.worse.args, item.better.args, strict=False))
+    attributes = declaration.attributes
+    return (
+        item.worse.relation == item.better.relation
+        and len(item.worse.args) == len(item.better.args) == len(attributes)
+        and all(isinstance(term, Variable | Wildcard) for pair in pairs for term in pair)
+        and any(one != other for one, other in pairs)
+        and not any(each.type.nullable or each.type.name in records for each in attributes)
+    )
+
+
+def ordered_column(item: Subsumption) -> tuple[int, str] | None:
+    """The one column that a subsumption orders, and `min` or `max`: a best value of that column says the same."""
+    pairs = list(zip(item.worse.args, item.better.args, strict=False))
+    terms = [term for pair in pairs for term in dict.fromkeys(pair)]
+    differing = [place for place, (one, other) in enumerate(pairs) if one != other]
+    if len(differing) != 1 or len(set(terms)) < len(terms) or not all(isinstance(term, Variable) for term in terms):
+        return None
+    (place,), body = differing, item.body
+    worse, better = pairs[place]
+    if not isinstance(body, Comparison) or body.op not in _TURNED or {body.left, body.right} != {worse, better}:
+        return None
+    towards = body.op if body.left == better else _TURNED[body.op]
+    return place, "min" if towards in ("<", "<=") else "max"
+
+
+def _orders_each_column(item: Subsumption) -> bool:
     """Test whether the better row is at least as good in each of the columns in which the two may differ."""
     pairs = list(zip(item.worse.args, item.better.args, strict=False))
     terms = [term for pair in pairs for term in dict.fromkeys(pair)]
@@ -210,18 +261,57 @@ def orders_several_columns(item: Subsumption) -> bool:
     )
 
 
-def _unsurpassed(plain: Declaration, item: Subsumption, made: Expanded, taken: set[str]) -> None:
-    """Keep the rows that no other row makes the condition true with."""
+def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expanded, taken: set[str]) -> None:
+    """Keep the rows that no other row makes a condition true with, unless it surpasses that row as well."""
     made.declarations.append(plain)
     every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
     _moved(plain.name, every, made)
-    row, other = item.worse.args, item.better.args
-    unequal = Or(tuple(Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b))
-    both = And((Atom(every, row), Atom(every, other), item.body, unequal))
-    made.rules += [
-        Rule((Atom(worse, row),), both, span=item.span),
-        Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=item.span),
+    places, span = range(len(plain.attributes)), items[0].span
+    row, other = (tuple[Term, ...](Variable(f"{letter}{place}") for place in places) for letter in "AB")
+    one_way = len(items) == 1 and _orders_each_column(items[0])
+    row = items[0].worse.args if one_way else row
+    made.rules.append(Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=span))
+    if one_way:
+        made.rules.append(Rule((Atom(worse, row),), _surpassed(items[0], every), span=span))
+        return
+    sides = [
+        Attribute(f"{side}_{n}", each.type) for side in ("left", "right") for n, each in enumerate(plain.attributes)
     ]
+    pairs = _part(replace(plain, attributes=tuple(sides)), "pairs", made, taken)
+    for item in map(_without_wildcards, items):
+        head = Atom(pairs, (*item.worse.args, *item.better.args))
+        made.rules.append(Rule((head,), _surpassed(item, every), span=item.span))
+    pair, turned = Atom(pairs, (*row, *other)), Atom(pairs, (*other, *row))
+    made.rules += [
+        Rule((Atom(worse, row),), And((pair, Not(turned))), span=span),
+        Rule((Atom(worse, row),), And((pair, turned, _one_of(_smaller(row, other, places)))), span=span),
+    ]
+
+
+def _surpassed(item: Subsumption, every: str) -> Formula:
+    """The condition, for two different rows."""
+    row, other = item.worse.args, item.better.args
+    unequal = _one_of(Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b)
+    return And((Atom(every, row), Atom(every, other), item.body, unequal))
+
+
+def _one_of(parts: Iterable[Formula]) -> Formula:
+    found = tuple(parts)
+    return found[0] if len(found) == 1 else Or(found)
+
+
+def _without_wildcards(item: Subsumption) -> Subsumption:
+    taken = all_names([item.worse, item.better, item.body])
+
+    def named(atom: Atom) -> Atom:
+        args: list[Term] = []
+        for each in atom.args:
+            name = fresh_name("W", taken)
+            taken.add(name)
+            args.append(Variable(name) if isinstance(each, Wildcard) else each)
+        return replace(atom, args=tuple(args))
+
+    return replace(item, worse=named(item.worse), better=named(item.better))
 
 
 def _smaller(row: Sequence[Term], other: Sequence[Term], rest: Sequence[int]) -> Iterator[Formula]:

@@ -30,6 +30,7 @@ from upshot.syntax.ast import (
     Not,
     Or,
     Rule,
+    Subsumption,
     Term,
     Variable,
     Wildcard,
@@ -138,6 +139,7 @@ def _heads(items: tuple[Node, ...]) -> set[str]:
             *((item.event.atom,) if isinstance(item, ActiveRule) and item.event is not None else ()),
             *((action.atom for action in item.actions) if isinstance(item, ActiveRule) else ()),
             *((item.head,) if isinstance(item, Deny) else ()),
+            *((item.worse, item.better) if isinstance(item, Subsumption) else ()),
         )
     ]
     return {atom.relation for atom in atoms_of}

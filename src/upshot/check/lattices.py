@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from upshot.check.equivalences import orders_several_columns
+from upshot.check.equivalences import ordered_column
 from upshot.check.findings import Findings
 from upshot.check.names.relations import Relations
 from upshot.check.names.variables import fold, occurrences, terms_of
@@ -28,7 +28,6 @@ from upshot.syntax.ast import (
     Comparison,
     Constant,
     Declaration,
-    Formula,
     Not,
     Subsumption,
     Term,
@@ -39,10 +38,9 @@ from upshot.syntax.ast import (
 
 _FUNCTION = {"min": "min", "max": "max", "any": "max", "all": "min"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_RECURSIVE = "order one column in the recursion, and the others in a view above it"
-_EXAMPLE = (
-    "order each column that differs, as in `best(A, B) <= best(C, D) :- C <= A, D <= B.`; one in a recursion, as in "
-    "`dist(X, A) <= dist(X, B) :- B <= A.`"
+_CURE = (
+    "in a recursion, keep the best value of one column, as in `dist(X, A) <= dist(X, B) :- B <= A.`, bound the "
+    "others, and drop the rows in a view above it"
 )
 
 Trend = int
@@ -148,37 +146,25 @@ def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[
     if worse.relation != better.relation or not len(worse.args) == len(better.args) == schema.arity:
         _refuse(item, f"both rows must be of `{worse.relation}`, with {schema.arity} columns", findings)
         return None
-    pairs = list(zip(worse.args, better.args, strict=True))
-    names = [term.name for pair in pairs for term in dict.fromkeys(pair) if isinstance(term, Variable)]
-    differing = [place for place, (one, other) in enumerate(pairs) if one != other]
-    if any(not isinstance(term, Variable) for pair in pairs for term in pair) or len(set(names)) < len(names):
-        _refuse(item, "the columns must be variables, each in one place", findings)
-        return None
-    if len(differing) != 1:
-        if orders_several_columns(item):
-            why = f"more than one column is ordered, and `{worse.relation}` is recursive or has another subsumption"
-            _refuse(item, why, findings, _RECURSIVE)
-            return None
-        found = "no column differs" if not differing else "more than one column differs"
-        _refuse(item, f"{found} between the two rows", findings)
-        return None
-    word = _ordered(item.body, *pairs[differing[0]])
-    if word is None:
-        _refuse(item, f"the condition `{print_formula(item.body)}` does not order that column", findings)
-        return None
-    return differing[0], word
+    found = ordered_column(item)
+    if found is None:
+        _refuse(item, _reason(item, schema, known), findings)
+    return found
 
 
-def _ordered(body: Formula, worse: Term, better: Term) -> str | None:
-    """`min` where the condition says that the better value is the smaller one."""
-    match body:
-        case Comparison(op, left, right) if op in _TURNED and {left, right} == {worse, better}:
-            towards = op if left == better else _TURNED[op]
-            return "min" if towards in ("<", "<=") else "max"
-    return None
+def _reason(item: Subsumption, schema: Schema, known: Relations) -> str:
+    """The reason why a subsumption that orders more than one column, or not by a comparison, cannot be kept."""
+    if item.worse.args == item.better.args:
+        return "no column differs between the two rows"
+    if not all(isinstance(term, Variable | Wildcard) for atom in (item.worse, item.better) for term in atom.args):
+        return "the columns must be variables"
+    for column in schema.columns:
+        if column.type.nullable or column.type.kind is Kind.RECORD:
+            return f"column `{column.name}` is `{column.type}`, which has no order"
+    return f"`{schema.name}` is recursive, and the condition does not order just one column"
 
 
-def _refuse(item: Subsumption, why: str, findings: Findings, help: str = _EXAMPLE) -> None:
+def _refuse(item: Subsumption, why: str, findings: Findings, help: str = _CURE) -> None:
     findings.error(
         "unsupported-subsumption",
         f"this subsumption cannot be kept: {why}",
