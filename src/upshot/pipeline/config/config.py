@@ -19,8 +19,9 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
-from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, SINKS, SOURCES, Key
+from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, Key
 from upshot.pipeline.config.toml_places import read_toml
+from upshot.pipeline.formats import SINK_KEYS, SINKS, SOURCE_KEYS, SOURCES, Format
 from upshot.spark.lake_path import AnyPath, located
 from upshot.spark.location import has_scheme
 
@@ -176,46 +177,32 @@ class _ConfigReading:
 
     def _source_of(self, name: str, table: Any) -> SourceConfig:
         path = ("source", name)
-        format, found = self._of_format(path, table, SOURCES)
-        if format == "jdbc":
-            self._check_jdbc(path, found)
+        format, found = self._of_format(path, table, SOURCES, SOURCE_KEYS)
         options = _without(found, "format", "path", "on_bad_row", "quarantine")
         span = self._places.get(path)
         return SourceConfig(name, format, found["path"] or "", found["on_bad_row"], found["quarantine"], options, span)
 
-    def _check_jdbc(self, path: tuple[str, ...], found: dict[str, Any]) -> None:
-        if found["url"] and not found["url"].startswith("jdbc:postgresql:"):
-            help = 'as in "jdbc:postgresql://host:5432/database"; for other databases, export the tables as Parquet'
-            self._mistake((*path, "url"), "bad-value", "`url` must be a PostgreSQL URL", help)
-        if bool(found["table"]) == bool(found["query"]):
-            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs either `table` or `query`", "give one")
-        if found["watermark"] and found["partition_column"]:
-            words = "`watermark` and `partition_column` cannot be combined"
-            self._mistake((*path, "partition_column"), "bad-value", words, "new rows are read in one piece")
-
     def _sink_of(self, name: str, table: Any) -> SinkConfig:
         path = ("sink", name)
-        format, found = self._of_format(path, table, SINKS)
-        if format in ("delta", "parquet") and not found["path"] and not found["changes"]:
-            help = "`path` stores the view, `changes` logs its changes"
-            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `path`, `changes`, or both", help)
-        if format == "table" and not found["table"] and not found["changes_table"]:
-            help = "`table` stores the view, `changes_table` logs its changes"
-            self._mistake(path, "missing-key", f"`[{'.'.join(path)}]` needs `table`, `changes_table`, or both", help)
+        format, found = self._of_format(path, table, SINKS, SINK_KEYS)
         options = _without(found, "format", "path", "changes")
         span = self._places.get(path)
         return SinkConfig(name, format, found["path"] or "", found["changes"] or "", options, span)
 
     def _of_format(
-        self, path: tuple[str, ...], table: Any, formats: Mapping[str, Mapping[str, Key]]
+        self, path: tuple[str, ...], table: Any, formats: Mapping[str, Format[Any]], common: Mapping[str, Key]
     ) -> tuple[str, dict[str, Any]]:
         """The table read with the keys of its format; keys of any format are known as long as that is not clear."""
         format = table.get("format") if isinstance(table, dict) else None
-        known = formats[format] if isinstance(format, str) and format in formats else None
-        every = {name: Key(key.kind) for keys in formats.values() for name, key in keys.items()}
-        keys = known or {**every, "format": next(iter(formats.values()))["format"]}
-        found = self._table(path, table, keys)
-        return found["format"] or "", {**dict.fromkeys((*every, "path", "changes"), None), **_filled(every, found)}
+        known = formats.get(format) if isinstance(format, str) else None
+        keys = {**common, **(known.keys if known else {})}
+        every = {**common, **{name: key for each in formats.values() for name, key in each.keys.items()}}
+        every = {name: Key(key.kind) for name, key in every.items()}
+        read = self._table(path, table, keys if known else {**every, "format": common["format"]})
+        found = {**dict.fromkeys((*every, "path", "changes"), None), **_filled(every, read)}
+        for mistake in known.check(found, ".".join(path)) if known else ():
+            self._mistake((*path, mistake.key) if mistake.key else path, *mistake[1:])
+        return read["format"] or "", found
 
     # ---- keys and values ------------------------------------------------------------------------
 

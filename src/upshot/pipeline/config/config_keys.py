@@ -1,4 +1,4 @@
-"""The keys a pipeline file can have, what values they take, and which must be there."""
+"""The keys of a pipeline file: their values, and which are required. Those of sources and sinks are in `formats`."""
 
 from __future__ import annotations
 
@@ -41,70 +41,3 @@ ICEBERG = (
     "until `iceberg-spark-runtime-4.2_2.13` is released"
 )
 """The reason that there is no `format = "iceberg"`."""
-
-_MISSING = Key(choices=("fail", "ignore"), default="fail")
-_PATH = Key("location", required=True)
-_SOURCE = {
-    "format": Key(required=True, choices=("changes", "delta", "parquet", "csv", "table", "jdbc", "kafka")),
-    "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
-    "quarantine": Key("location", default=""),
-    "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
-}
-SOURCES = {
-    "changes": {**_SOURCE, "path": _PATH, "on_missing": _MISSING},
-    "delta": {**_SOURCE, "path": _PATH, "feed": Key("flag", default=True), "distinct": Key("flag", default=False)},
-    "parquet": {**_SOURCE, "path": _PATH, "on_missing": _MISSING},
-    "csv": {
-        **_SOURCE,
-        "path": _PATH,
-        "on_missing": _MISSING,
-        "header": Key("flag", default=True),
-        "separator": Key("character", default=","),
-        "quote": Key("character", default='"'),
-        "escape": Key("character", default='"'),
-        "null": Key(default=""),
-        "encoding": Key("encoding", default="UTF-8"),
-    },
-    "table": {
-        **_SOURCE,
-        "table": Key(required=True),
-        "feed": Key("flag", default=True),
-        "distinct": Key("flag", default=False),
-    },
-    "kafka": {
-        **_SOURCE,
-        "servers": Key(required=True),
-        "topic": Key(required=True),
-        "starting": Key(choices=("earliest", "latest"), default="earliest"),
-        "max_rows": Key("count", default=1_000_000),
-        "settings": Key("settings"),
-    },
-    "jdbc": {
-        **_SOURCE,
-        "url": Key(required=True),
-        "table": Key(),
-        "query": Key(),
-        "user": Key(),
-        "password_env": Key(),
-        "partition_column": Key(),
-        "partitions": Key("count", default=4),
-        "watermark": Key(),
-        "fetch_size": Key("count", default=10_000),
-    },
-}
-"""By format."""
-
-_SINK = {"format": Key(required=True, choices=("delta", "parquet", "table", "console"))}
-_LOG = {"path": Key("location", default=""), "changes": Key("location", default="")}
-SINKS = {
-    "delta": {**_SINK, **_LOG},
-    "parquet": {**_SINK, **_LOG, "keep": Key("count", default=2)},
-    "table": {
-        **_SINK,
-        "table": Key(default=""),
-        "changes_table": Key(default=""),
-        "partition_by": Key("texts", default=()),
-    },
-    "console": _SINK,
-}
-"""By format."""

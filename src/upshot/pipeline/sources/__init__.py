@@ -1,24 +1,34 @@
 """The sources of base relations: directories of change files, Delta tables, snapshots of tables and files,
 databases.
 
-To add one: a module here, its line in `opening`, its keys in `config/config_keys`.
+To add one: a module here and its record in `pipeline/formats.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from upshot.core.errors import DataError, system_reason
 from upshot.core.schema import Schema
+from upshot.core.span import Span
 from upshot.pipeline.batch.positions import Position, Positions
-from upshot.pipeline.config.config import SourceConfig
+from upshot.pipeline.config.toml_places import placed
+from upshot.pipeline.formats import SOURCES
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.sources.listing import one_look
+from upshot.spark.failures import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from upshot.pipeline.config.config import SourceConfig
 
 
 class Source(Protocol):
@@ -50,9 +60,8 @@ class Source(Protocol):
 def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, delta: str) -> Source:
     """The source for one base relation. `staging` is this source's own place in the pipeline's state; `delta` is
     `spark` or `deltalake`, as `session.delta_support` says."""
-    from upshot.pipeline.sources.opening import opened  # noqa: PLC0415 - the sources import this module
-
-    return opened(config, schema, Staging(staging) if isinstance(staging, Path) else staging, delta)
+    place = Staging(staging) if isinstance(staging, Path) else staging
+    return ToldSource(SOURCES[config.format].open(config, schema, place, delta), config.span)
 
 
 def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Positions) -> dict[str, Position]:
@@ -62,3 +71,48 @@ def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Posi
         for name, source in sources.items():
             moved[name] = source.latest(spark, positions.get(name))
     return moved
+
+
+class ToldSource:
+    """A source with named errors: an exception of Spark, Java or the file system becomes one of our errors, at the
+    place of the source in the pipeline file."""
+
+    def __init__(self, source: Source, span: Span | None) -> None:
+        self.relation = source.relation
+        self._source, self._span = source, span
+
+    def latest(self, spark: SparkSession, start: Position | None) -> Position:
+        with placed(self._span), _told(self.relation):
+            return self._source.latest(spark, start)
+
+    def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
+        with placed(self._span), _told(self.relation):
+            return self._source.changes(spark, start, end)
+
+    def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
+        with placed(self._span), _told(self.relation):
+            return self._source.check(spark, start)
+
+    def trim(self, committed: Position) -> None:
+        self._source.trim(committed)
+
+
+@contextmanager
+def _told(relation: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = system_reason(error)
+        where = f"`{error.filename}`" if error.filename else "a file"
+        raise _unreadable(relation, f"{where}: {reason}") from error
+    except (PySparkException, Py4JError) as error:
+        found = translated(error)
+        raise found if found.code != "spark-failed" else _unreadable(relation, found.message) from error
+
+
+def _unreadable(relation: str, why: str) -> DataError:
+    return DataError(
+        f"the source of `{relation}` cannot be read: {why}",
+        code="unreadable-source",
+        help="fix the source, or its keys in the pipeline file",
+    )

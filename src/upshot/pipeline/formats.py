@@ -1,0 +1,249 @@
+"""The formats of sources and sinks, one record each: its keys in the pipeline file, and what opens it.
+
+To add one: its record here, and a module in `sources` or `sinks`. These are imported when one is opened: they need
+pyspark, and a mistake in the file is reported before that is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from upshot.pipeline.config.config_keys import Key
+
+if TYPE_CHECKING:
+    from upshot.core.schema import Schema
+    from upshot.pipeline.config.config import SinkConfig, SourceConfig
+    from upshot.pipeline.sinks.console import Tell
+    from upshot.pipeline.sinks.sink import Sink
+    from upshot.pipeline.sinks.standing import Standing
+    from upshot.pipeline.sources import Source
+    from upshot.pipeline.sources.journal import Staging
+
+Opener = TypeVar("Opener")
+
+
+class FormatMistake(NamedTuple):
+    """A mistake in the values of several keys. It is reported at `key`, or at the section if that is empty."""
+
+    key: str
+    slug: str
+    message: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[Opener]):
+    """`keys` are those that only this format has, `check` finds mistakes in their values; it also gets the name of the
+    section."""
+
+    keys: Mapping[str, Key]
+    open: Opener
+    check: Callable[[Mapping[str, Any], str], Iterable[FormatMistake]] = lambda found, section: ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSetting:
+    """The pipeline of a sink: its name, its session, the writer of Delta tables, what the state knows of each sink,
+    and the output of the console."""
+
+    application: str
+    session: Any
+    delta: str
+    standings: Mapping[str, Standing]
+    tell: Tell
+
+
+# ---- sources -----------------------------------------------------------------------------------------------
+
+
+def _changes(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+    from upshot.pipeline.sources.change_files import ChangeFiles  # noqa: PLC0415
+
+    return ChangeFiles(config, schema, staging.journal("files"))
+
+
+def _delta(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
+    from upshot.pipeline.sources.delta import DeltaSource  # noqa: PLC0415
+
+    return DeltaSource(config, schema, staging.folder, delta)
+
+
+def _parquet(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+    from upshot.pipeline.sources.file_tables import ParquetTable  # noqa: PLC0415
+    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+
+    return SnapshotSource(ParquetTable(config, schema), config, schema, staging.folder)
+
+
+def _csv(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+    from upshot.pipeline.sources.file_tables import CsvTable  # noqa: PLC0415
+    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+
+    return SnapshotSource(CsvTable(config, schema), config, schema, staging.folder)
+
+
+def _table(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
+    from upshot.pipeline.sources.catalog import CatalogSource  # noqa: PLC0415
+
+    return CatalogSource(config, schema, staging.folder, delta)
+
+
+def _kafka(config: SourceConfig, schema: Schema, _staging: Staging, _: str) -> Source:
+    from upshot.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415
+
+    return KafkaTopic(config, schema)
+
+
+def _jdbc(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+    from upshot.pipeline.sources.jdbc import AppendedRows, JdbcQuery  # noqa: PLC0415
+    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+
+    if config.options.get("watermark"):
+        return AppendedRows(config, schema, staging.folder, staging.journal("pieces"))
+    return SnapshotSource(JdbcQuery(config, schema), config, schema, staging.folder)
+
+
+def _jdbc_mistakes(found: Mapping[str, Any], section: str) -> Iterator[FormatMistake]:
+    if found["url"] and not found["url"].startswith("jdbc:postgresql:"):
+        help = 'as in "jdbc:postgresql://host:5432/database"; for other databases, export the tables as Parquet'
+        yield FormatMistake("url", "bad-value", "`url` must be a PostgreSQL URL", help)
+    if bool(found["table"]) == bool(found["query"]):
+        yield FormatMistake("", "missing-key", f"`[{section}]` needs either `table` or `query`", "give one")
+    if found["watermark"] and found["partition_column"]:
+        words = "`watermark` and `partition_column` cannot be combined"
+        yield FormatMistake("partition_column", "bad-value", words, "new rows are read in one piece")
+
+
+_PATH = Key("location", required=True)
+_MISSING = Key(choices=("fail", "ignore"), default="fail")
+_FEED = {"feed": Key("flag", default=True), "distinct": Key("flag", default=False)}
+
+SOURCES: Mapping[str, Format[Callable[[SourceConfig, Schema, Staging, str], Source]]] = {
+    "changes": Format({"path": _PATH, "on_missing": _MISSING}, _changes),
+    "delta": Format({"path": _PATH, **_FEED}, _delta),
+    "parquet": Format({"path": _PATH, "on_missing": _MISSING}, _parquet),
+    "csv": Format(
+        {
+            "path": _PATH,
+            "on_missing": _MISSING,
+            "header": Key("flag", default=True),
+            "separator": Key("character", default=","),
+            "quote": Key("character", default='"'),
+            "escape": Key("character", default='"'),
+            "null": Key(default=""),
+            "encoding": Key("encoding", default="UTF-8"),
+        },
+        _csv,
+    ),
+    "table": Format({"table": Key(required=True), **_FEED}, _table),
+    "jdbc": Format(
+        {
+            "url": Key(required=True),
+            "table": Key(),
+            "query": Key(),
+            "user": Key(),
+            "password_env": Key(),
+            "partition_column": Key(),
+            "partitions": Key("count", default=4),
+            "watermark": Key(),
+            "fetch_size": Key("count", default=10_000),
+        },
+        _jdbc,
+        _jdbc_mistakes,
+    ),
+    "kafka": Format(
+        {
+            "servers": Key(required=True),
+            "topic": Key(required=True),
+            "starting": Key(choices=("earliest", "latest"), default="earliest"),
+            "max_rows": Key("count", default=1_000_000),
+            "settings": Key("settings"),
+        },
+        _kafka,
+    ),
+}
+"""The formats of sources. Their openers get the configuration, the relation, the place of the source in the state, and
+the reader of Delta tables: `spark` or `deltalake`."""
+
+SOURCE_KEYS = {
+    "format": Key(required=True, choices=tuple(SOURCES)),
+    "on_bad_row": Key(choices=("quarantine", "fail"), default="quarantine"),
+    "quarantine": Key("location", default=""),
+    "extra_columns": Key(choices=("refuse", "ignore"), default="refuse"),
+}
+"""The keys of every source."""
+
+# ---- sinks -------------------------------------------------------------------------------------------------
+
+
+def _delta_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
+    from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, delta_writer  # noqa: PLC0415
+    from upshot.spark.lake_path import located  # noqa: PLC0415
+
+    session = setting.session
+    if config.path:
+        writer = delta_writer(session, located(config.path, session), setting.delta)
+        yield DeltaView(config.view, config.path, writer, setting.application)
+    if config.changes:
+        writer = delta_writer(session, located(config.changes, session), setting.delta)
+        yield DeltaLog(config.view, config.changes, writer, setting.application)
+
+
+def _parquet_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
+    from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots  # noqa: PLC0415
+    from upshot.spark.lake_path import located  # noqa: PLC0415
+
+    if config.path:
+        keep = int(config.options.get("keep", 2))
+        yield ParquetSnapshots(config.view, located(config.path), setting.session, keep)
+    if config.changes:
+        yield ParquetLog(config.view, located(config.changes), setting.session)
+
+
+def _table_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
+    from upshot.pipeline.sinks.catalog import CatalogLog, CatalogView, catalog_writer  # noqa: PLC0415
+
+    writer = catalog_writer(setting.session, tuple(config.options.get("partition_by", ())))
+    if table := config.options.get("table"):
+        yield CatalogView(config.view, table, writer, setting.application)
+    if table := config.options.get("changes_table"):
+        yield CatalogLog(config.view, table, writer, setting.application)
+
+
+def _console_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
+    from upshot.pipeline.sinks.console import Console  # noqa: PLC0415
+
+    known = setting.standings.get(Console(config.view, None, setting.tell).place)
+    yield Console(config.view, known.seen if known else None, setting.tell)
+
+
+def _needs_place(found: Mapping[str, Any], section: str) -> Iterator[FormatMistake]:
+    if not found["path"] and not found["changes"]:
+        words = f"`[{section}]` needs `path`, `changes`, or both"
+        yield FormatMistake("", "missing-key", words, "`path` stores the view, `changes` logs its changes")
+
+
+def _needs_table(found: Mapping[str, Any], section: str) -> Iterator[FormatMistake]:
+    if not found["table"] and not found["changes_table"]:
+        words = f"`[{section}]` needs `table`, `changes_table`, or both"
+        yield FormatMistake("", "missing-key", words, "`table` stores the view, `changes_table` logs its changes")
+
+
+_PLACES = {"path": Key("location", default=""), "changes": Key("location", default="")}
+
+SINKS: Mapping[str, Format[Callable[[SinkConfig, SinkSetting], Iterable[Sink]]]] = {
+    "delta": Format(_PLACES, _delta_sinks, _needs_place),
+    "parquet": Format({**_PLACES, "keep": Key("count", default=2)}, _parquet_sinks, _needs_place),
+    "table": Format(
+        {"table": Key(default=""), "changes_table": Key(default=""), "partition_by": Key("texts", default=())},
+        _table_sinks,
+        _needs_table,
+    ),
+    "console": Format({}, _console_sinks),
+}
+"""The formats of sinks."""
+
+SINK_KEYS = {"format": Key(required=True, choices=tuple(SINKS))}
+"""The keys of every sink."""
