@@ -268,6 +268,7 @@ def test_one_sign_a_sample_and_an_interval() -> None:
         ("edge($x, Y)", {"x": "a", "z": 1}, "unused-parameter"),
         ("edge($x, Y)", {"x": 1}, "type-mismatch"),
         ("select y from edge where x = :x limit 1", {"x": "a"}, "live-query-limit"),
+        ("select y, CURRENT_DATE from edge", {}, "sql-unsupported"),
         ("!edge($x, Y)", {"x": "a"}, "unsafe-variable"),
         ("nothing", {}, "unknown-relation"),
     ],
@@ -279,6 +280,38 @@ def test_what_cannot_be_followed_is_refused_and_leaves_nothing(query: str, value
         db.watch(query, print, **values)
     assert caught.value.code == code
     assert not db._state.live
+
+
+@pytest.mark.parametrize(
+    "time", ["CURRENT_DATE", "now()", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "date_trunc('day', now())"]
+)
+def test_the_time_in_a_followed_select_is_refused_by_name(time: str) -> None:
+    db = upshot.connect()
+    db.define(".decl due(name: symbol, at: timestamp)")
+    with pytest.raises(upshot.ProgramError) as caught:
+        db.watch("select name from due where at < TIME".replace("TIME", time), print)
+    name = time.partition("'day', ")[2].rstrip(")") or time
+    assert f"`{name.rstrip('()')}" in str(caught.value)
+    assert "in a live query is not supported" in str(caught.value)
+
+
+def test_a_followed_select_calls_functions_and_follows_other_code() -> None:
+    db = upshot.connect(functions={"double": lambda x: 2 * x, "top": upshot.Fold(0, max)})
+    db.define(
+        ".functor double(x: number): number pure\n.functor top(x: number): number fold\n.decl n(k: symbol, x: number)"
+    )
+    rows, tops = Follower(db, "select double(x) as y from n where k = :k", k="a"), Follower(db, "select top(x) from n")
+    with db.transaction() as tx:
+        tx.insert("n", [("a", 1), ("a", 2), ("b", 9)])
+    assert (rows.rows, tops.rows) == ({(2,), (4,)}, {(9,)})
+    db.function("double", lambda x: 3 * x)
+    assert rows.rows == {(3,), (6,)}
+    since = db.version
+    with db.transaction() as tx:
+        tx.delete("n", [("a", 1), ("b", 9)])
+    assert (rows.rows, tops.rows) == ({(6,)}, {(2,)})
+    gone = db.changes("select double(x) as y from n where k = :k", since, k="a")
+    assert (set(gone.inserted), set(gone.deleted)) == (set(), {(3,)})
 
 
 def test_a_parameter_named_like_an_argument_is_refused_by_name() -> None:

@@ -13,7 +13,7 @@ import pytest
 import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import CLOSURE, EventReader, Running
-from tests.service.test_webhooks import Receiver, receiver, serve, state_of, subscribe
+from tests.service.test_webhooks import SETTINGS, Receiver, receiver, serve, state_of, subscribe
 from upshot.client import Client
 
 __all__ = ["receiver"]
@@ -217,3 +217,28 @@ def test_a_query_may_be_sql() -> None:
         assert (status, body["rows"]) == (200, [["c"]])
         status, body, _ = server.request("POST", "/query", {"query": "select y from nothing"})
         assert status == 400
+
+
+@pytest.mark.parametrize("query", ["n(K, X), K = $k, Y = @double(X)", "select x, double(x) from n where k = :k"])
+def test_a_followed_query_calls_functions(query: str, receiver: Receiver) -> None:
+    database = upshot.connect(functions={"double": lambda x: 2 * x})
+    database.define(".functor double(x: number): number pure\n.decl n(k: symbol, x: number)")
+    with Running(database, SETTINGS) as server:
+        subscribe(server, receiver, view=None, query=query, parameters={"k": "a"})
+        reader = EventReader(server.port, path(query, {"k": "a"}))
+        reader.expect("snapshot")
+        with database.transaction() as tx:
+            tx.insert("n", [("a", 4), ("b", 5)])
+        assert [row[-2:] for row in reader.expect("change")["insert"]] == [[4, 8]]
+        assert [row[-2:] for row in receiver.wait(2)[-1]["insert"]] == [[4, 8]]
+        status, body, _ = server.request("POST", "/query", {"query": query, "parameters": {"k": "a"}})
+        assert (status, [row[-2:] for row in body["rows"]]) == (200, [[4, 8]])
+        reader.close()
+
+
+def test_a_followed_select_with_the_time_is_refused_by_name() -> None:
+    with Running(database_at()) as server:
+        status, body, _ = server.request(
+            "GET", path("select x from edge where now() > timestamp '2026-01-01 00:00:00'")
+        )
+        assert (status, "`now()` in a live query" in body["error"]["message"]) == (400, True), body

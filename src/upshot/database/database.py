@@ -405,6 +405,15 @@ class Database(AsksWhy, Revises):
         self._state.open()
         return live.follow.hold(self._state, text, parameters)
 
+    def query_reads(
+        self, text: str, values: Mapping[str, Any], may_read: Callable[[str], bool] = lambda _: True
+    ) -> frozenset[str]:
+        """The relations that a rule body or SELECT names. It must make sense by those that one may read, so that no
+        error says more of others."""
+        schemas, functors = self.schemas, self._state.compiled.checked.functors
+        known = {name: schema for name, schema in schemas.items() if may_read(name)}
+        return live.shapes.query_reads(text, values, known, functors)
+
     def limit_live_queries(self, seconds: float | None) -> None:
         """All followed queries together take at most so much time of one commit. Those that take more than an equal
         share of it when it is over are ended, and their followers get the error."""

@@ -88,13 +88,18 @@ class Translation:
     functors: Mapping[str, str] = field(default_factory=dict)
     """The functions of the user, by `@name`: each name with its types."""
     now: datetime | None = None
-    """The time of a query; a view has none."""
+    """The time of a query; a view and a live query have none."""
     reads_clock: bool = False
     """Set when a term is made of that time."""
     items: list[Item] = field(default_factory=list)
     homes: dict[str, Source] = field(default_factory=dict)
     """The source that each variable of a column comes from."""
     _taken: set[str] = field(default_factory=set)
+
+    @property
+    def is_view(self) -> bool:
+        """Test whether the statement is a part of the program, and no query."""
+        return self.statement.kind != "query"
 
     # ---- names ----------------------------------------------------------------------------------
 

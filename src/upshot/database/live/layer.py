@@ -59,8 +59,8 @@ def layered(compiled: Compiled, queries: Iterable[LiveQuery]) -> Compiled:
 
 def calls(queries: Iterable[LiveQuery], functor: str) -> bool:
     """True if a query calls the function, by its name with types."""
-    literals = (literal for query in queries for clause in query.shape.clauses for literal in clause.body)
-    nodes = (node for literal in literals for node in walk(literal))
+    clauses = [clause for query in queries for clause in query.shape.clauses]
+    nodes = (node for clause in clauses for part in (clause.head, *clause.body) for node in walk(part))
     return any(isinstance(node, Call | Aggregate) and node.function == functor for node in nodes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from upshot.check.clause.query import NO_FUNCTORS, check_query, check_rules
+from upshot.check.clause.query import check_query, check_rules
 from upshot.check.functors import Functors
 from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
@@ -29,7 +29,7 @@ def shape(
     text: str,
     values: Mapping[str, Any],
     schemas: Mapping[str, Schema],
-    functors: Functors = NO_FUNCTORS,
+    functors: Functors,
     name: str = CANONICAL,
 ) -> tuple[LiftedQuery, Row]:
     """The shape of a query in Datalog or SQL, its answers under the name, and the values of its parameters as a row.
@@ -39,7 +39,7 @@ def shape(
 
 
 def query_reads(
-    text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema], functors: Functors = NO_FUNCTORS
+    text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema], functors: Functors
 ) -> frozenset[str]:
     """The relations that a query names, of those there are."""
     _, clauses, helpers = checked_query(text, values, schemas, functors)
@@ -75,18 +75,18 @@ def checked_query(
     text: str,
     values: Mapping[str, Any],
     schemas: Mapping[str, Schema],
-    functors: Functors = NO_FUNCTORS,
+    functors: Functors,
     *,
     live: bool = False,
 ) -> Checked:
     """The schema of the answers, the clauses that give them, and the relations that those define on the way. A `live`
-    query has all rows of every version: LIMIT and VERSION AS OF are refused."""
+    query has all rows of every version: LIMIT, VERSION AS OF and the time are refused."""
     if not is_select(text):
         schema, clauses = check_query(query_formula(text, values), schemas, values, functors)
         return schema, clauses, {}
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
-    query = sql_query(text, schemas, values, ordered=False)
+    query = sql_query(text, schemas, values, functors, ordered=False, live=live)
     if live and query.version is not None:
         message, hint = "a live query has no `VERSION AS OF`", "use `db.sql`, or remove it"
         raise UsageError(message, code="sql-versions", help=hint)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.live.shapes import query_reads
 from upshot.engine.time_limit import time_limit
 from upshot.service.access.scopes import STANDING
 from upshot.service.feed.selections import Selection, selection
@@ -135,7 +134,7 @@ class LiveSelections:
 
     def reads(self, subject: Subject) -> frozenset[str]:
         """The relations that a query reads."""
-        return query_reads(subject.view, subject.values, self._database.schemas)
+        return self._database.query_reads(subject.view, subject.values)
 
     async def drop_unused(self, followed: set[Selection], after: float) -> None:
         """Removes queries without subscribers for this many seconds."""

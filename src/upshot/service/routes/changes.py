@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -14,9 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.core.json_values import to_json
-from upshot.core.schema import Schema
-from upshot.database.live.shapes import query_reads
-from upshot.service.access.scopes import Scopes
 from upshot.service.feed.hub import Hub
 from upshot.service.feed.past import Forgotten, read_snapshot
 from upshot.service.feed.selections import Selection, selection
@@ -136,7 +132,7 @@ async def query_changes(
     scopes = service.scopes(request)
     scopes.require_subscribe()
     subject = Subject(query, parameters=json.dumps(read_parameters(parameters)))
-    reads = await asyncio.to_thread(relations_read, subject, scopes, service.database.schemas)
+    reads = await asyncio.to_thread(service.database.query_reads, query, subject.values, scopes.may_read)
     return await _answer(request, service, subject, reads, start)
 
 
@@ -188,13 +184,6 @@ def read_parameters(text: str) -> dict[str, Any]:
         hint = 'as in `parameters={"x": "a"}`'
         raise Refused(400, "bad-request", "`parameters` is an object of numbers, texts and truth values", help=hint)
     return found
-
-
-def relations_read(subject: Subject, scopes: Scopes, schemas: Mapping[str, Schema]) -> frozenset[str]:
-    """The relations that a query reads. It must make sense by those that the token may read, so that no error says
-    more of others."""
-    known = {name: schema for name, schema in schemas.items() if scopes.may_read(name)}
-    return query_reads(subject.view, subject.values, known)
 
 
 def _cursor(text: str) -> int:

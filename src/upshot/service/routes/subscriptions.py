@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from upshot.service.feed.selections import LONGEST_TEXT
 from upshot.service.feed.standing import Subject
-from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL, LONGEST_QUERY, relations_read
+from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL, LONGEST_QUERY
 from upshot.service.service import Service
 from upshot.service.webhooks.couriers import Webhook, described
 from upshot.service.webhooks.targets import LONGEST_URL
@@ -73,7 +73,7 @@ async def create(request: Request, new: NewSubscription) -> dict[str, Any]:
     scopes.require_subscribe()
     subject = _subject(new)
     if subject.is_query:
-        await asyncio.to_thread(relations_read, subject, scopes, service.database.schemas)
+        await asyncio.to_thread(service.database.query_reads, subject.view, subject.values, scopes.may_read)
     else:
         scopes.require_read(subject.view, service.database.schemas)
     wanted = Webhook(

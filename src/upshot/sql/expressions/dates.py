@@ -279,12 +279,13 @@ def _date(block: Block, node: exp.Expression) -> Value:
 
 
 def _now(block: Block, node: exp.Expression) -> Value:
-    """The time of a query; a view has none."""
+    """The time of a query; a view and a live query have none."""
     now = block.translation.now
     if now is None:
+        what = "a view" if block.translation.is_view else "a live query"
         block.statement.unsupported(
-            f"`{block.statement.spelled(node)}` in a view", node,
-            help="a view changes by transactions only, and not with time: keep the date in a table, or pass it to "
+            f"`{block.statement.spelled(node)}` in {what}", node,
+            help=f"{what} changes by transactions only, and not with time: keep the date in a table, or pass it to "
             "a query as a parameter",
         )  # fmt: skip
     block.translation.reads_clock = True

@@ -153,7 +153,7 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
         )  # fmt: skip
     values = [argument_of(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
     # A rule of a view leaves the types to the checker, which knows when the function gets other code.
-    called = name if block.translation.now is None else functors[name]
+    called = name if block.translation.is_view else functors[name]
     return combined(values, lambda terms: Call(called, tuple(terms)), result)
 
 

@@ -407,8 +407,8 @@ class _Grouping:
 
     def _called(self, spec: _Spec) -> str:
         """The aggregate as a rule has it: of a fold in a view, the checker adds the types."""
-        is_view = self._translation.now is None
-        return f"{MARK}{spec.word}" if is_functor(spec.function) and is_view else spec.function
+        is_named = is_functor(spec.function) and self._translation.is_view
+        return f"{MARK}{spec.word}" if is_named else spec.function
 
     def _values_of(self, spec: _Spec, argument: Value, rows: _Rows) -> tuple[tuple[Formula, ...], Term]:
         """The body to aggregate over and the term; of DISTINCT, a view that has every value once."""

@@ -387,7 +387,7 @@ class QueryReader:
         self, translation: Translation, table: CommonTable, query: exp.Expression, best: BestValues | None
     ) -> exp.Union:
         """The union by which a query of WITH is recursive; refused if it is not."""
-        if best is not None and translation.now is not None:
+        if best is not None and not translation.is_view:
             translation.statement.unsupported(
                 f"{best.word} in the recursion of a query", query, help="create a view of it, and query the view"
             )

@@ -52,9 +52,10 @@ def sql_query(
     functors: Mapping[str, str] = MappingProxyType({}),
     *,
     ordered: bool = True,
+    live: bool = False,
 ) -> SqlQuery:
     """The query of a text; `:name` takes the value of that name, as a constant, never as text. Unless it is `ordered`,
-    ORDER BY has no effect. `functors` are the functions of the user."""
+    ORDER BY has no effect. `functors` are the functions of the user. A `live` query has no time."""
     script = read_script(text, "<query>")
     if script.mistakes:
         raise ProgramError(script.mistakes)
@@ -70,14 +71,15 @@ def sql_query(
             node.replace(same)
     try:
         with understood(statement):
-            return _query(statement, (schemas, functors), _constants(statement, values), ordered=ordered)
+            constants, now = _constants(statement, values), None if live else datetime.now(UTC)
+            return _query(statement, (schemas, functors), constants, now, ordered=ordered)
     except Refused as refused:
         raise ProgramError([refused.diagnostic]) from None
 
 
 def _query(
-    statement: Statement, known: tuple[Mapping[str, Schema], Mapping[str, str]], constants: Mapping[str, Constant], *,
-    ordered: bool,
+    statement: Statement, known: tuple[Mapping[str, Schema], Mapping[str, str]], constants: Mapping[str, Constant],
+    now: datetime | None, *, ordered: bool,
 ) -> SqlQuery:  # fmt: skip
     schemas, functors = known
     if statement.kind != "query":
@@ -92,9 +94,7 @@ def _query(
     fetch = limit if isinstance(limit, exp.Fetch) else None
     owner = fresh_name("query", schemas)
     reader = QueryReader()
-    translation = Translation(
-        statement, dict(schemas), owner, reader, parameters=constants, functors=functors, now=datetime.now(UTC)
-    )
+    translation = Translation(statement, dict(schemas), owner, reader, parameters=constants, functors=functors, now=now)
     extra, sort = sort_columns(statement, tree, order if ordered else None)
     rows = reader.rows(translation, tree)
     width = len(rows.names)
