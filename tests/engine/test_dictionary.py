@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.driver import Driver
 from upshot.core.errors import EngineError
+from upshot.engine.local.kernel.layout import T_LIVE
 from upshot.engine.local.storage.codec import Dictionary
 from upshot.engine.local.storage.storage import Table
 
@@ -200,3 +201,25 @@ def test_a_sweep_forgets_exactly_what_is_not_marked() -> None:
     assert len(dictionary.values) == 5
     assert dictionary.code("") == 5
     assert dictionary.values[5] == ""
+
+
+def test_whether_a_sweep_is_due_is_found_without_a_look_at_every_relation(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(table: Table) -> int:
+        sizes.append(table.number)
+        return table.word(T_LIVE)
+
+    def looks(relations: int) -> int:
+        columns = ", ".join(f"c{i}: symbol" for i in range(20))
+        others = "".join(f".decl other{i}(x: symbol)\n" for i in range(relations))
+        it = Driver(f".decl wide({columns})\n.decl name(x: symbol)\n{others}")
+        it.insert("wide", *((f"text {i}",) * 20 for i in range(4_500)))
+        assert texts(it) == 4_500
+        monkeypatch.setattr(Table, "size", property(counted))
+        sizes.clear()
+        it.insert("name", ("text 0",))
+        monkeypatch.undo()
+        return len(sizes)
+
+    assert looks(60) == looks(0)

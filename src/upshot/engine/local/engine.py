@@ -125,7 +125,7 @@ class LocalEngine:
                 self._now.afresh = afresh_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
-        self._now.lay_out()
+        self._now.lay_out(self._storage)
         anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(anew | self._now.afresh)
 
@@ -418,8 +418,10 @@ class LocalEngine:
         """Reclaim text once the change has ended either way: a sweep that does not find memory is left to a later one,
         since an error now would tell of a change that was accepted as if it had failed."""
         now = self._now
+        if now.text_columns is None:
+            return
         with suppress(MemoryError):
-            collect_garbage(self._codec.dictionary, now.schemas, now.tables, now.texts(), self._factory.alive)
+            collect_garbage(self._codec.dictionary, now.text_columns, now.texts(), self._factory.alive)
 
     def _close_change(self) -> None:
         self._before = None

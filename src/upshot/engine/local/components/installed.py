@@ -13,6 +13,7 @@ from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.components.screening import Screening
 from upshot.engine.local.components.together import MOST, Together
 from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.collect import TextColumns
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.program_plan import ProgramPlan
 
@@ -33,6 +34,7 @@ class LocalProgram:
     """For each relation the components that read it, by their place in the order of evaluation."""
     levels: list[int] = field(default_factory=list)
     """For each component how many others may have to be brought up to date before it, one after the other."""
+    text_columns: TextColumns | None = None
     on_demand: LocalOnDemandViews | None = None
     screening: Screening | None = None
     afresh: frozenset[str] = frozenset()
@@ -41,8 +43,9 @@ class LocalProgram:
     together: dict[int, dict[str, Together]] = field(default_factory=dict)
     """By level, and by the names of each component that runs once its group; made when a change reaches several."""
 
-    def lay_out(self) -> None:
-        """Find out which component reads what, and on which level that puts it."""
+    def lay_out(self, storage: Storage) -> None:
+        """Find out which component reads what, on which level that puts it, and where there is text."""
+        self.text_columns = TextColumns(storage, self.schemas, self.tables)
         level_of: dict[str, int] = {}
         for number, component in enumerate(self.components):
             level = 1 + max((level_of.get(name, 0) for name in component.plan.reads), default=0)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from upshot.core.schema import Schema
 from upshot.engine.local.components.assemble import Assembler, Phase
+from upshot.engine.local.kernel.layout import T_LIVE, TABLE_WORDS
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.rule_plan import RulePlan
@@ -18,8 +19,8 @@ from upshot.plan.rule_plan import RulePlan
 _DRIFT = 8
 """A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
 
-Sizes = list[tuple[str, float, int]]
-"""Relations, each with the sizes between which a plan need not be made anew."""
+Sizes = list[tuple[int, float, int]]
+"""The words that hold the sizes of relations, each with the sizes between which a plan need not be made anew."""
 
 _SAMPLE = 1024
 """Rows from which the number of distinct keys is estimated where no index counts them."""
@@ -85,7 +86,7 @@ class Phases:
     ) -> Phase:  # fmt: skip
         """The phase of that name, made from `plans` if there is none or the sizes of what it `reads` have drifted."""
         known = self._known.get(name)
-        if known is not None and are_near(known[1], tables):
+        if known is not None and are_near(known[1], self._storage):
             return known[0]
         widest = max((schema.arity for schema in schemas.values()), default=0) + 1
         phase = Assembler(self._storage, tables, schemas, self._codec, widest).assemble(plans())
@@ -112,13 +113,14 @@ def drift_limit(size: int) -> int:
 
 def sizes_of(reads: Iterable[str], tables: Mapping[str, Table]) -> Sizes:
     """The sizes that are not far from those of relations as they are now."""
-    return [(relation, *_around(tables[relation].size)) for relation in reads]
+    return [(tables[each].number * TABLE_WORDS + T_LIVE, *_around(tables[each].size)) for each in reads]
 
 
-def are_near(sizes: Sizes, tables: Mapping[str, Table]) -> bool:
+def are_near(sizes: Sizes, storage: Storage) -> bool:
     """Test whether no relation has drifted from the sizes that plans were made for."""
-    for relation, least, most in sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
-        if not least <= tables[relation].size <= most:
+    words = storage.words
+    for place, least, most in sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
+        if not least <= words[place] <= most:
             return False
     return True
 

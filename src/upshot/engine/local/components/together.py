@@ -26,10 +26,9 @@ from upshot.engine.local.kernel.layout import (
     T_NDEL,
     T_NINS,
     T_NRED,
-    TABLE_WORDS,
 )
 from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Storage, Table, places_of
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import RulePlan
 
@@ -70,10 +69,7 @@ class Together:
         self._views = [view for member in members for view in member.views]
         self._numbered = {table.number: table for _, table in self._views}
         self._storage = storage
-        self._lengths = np.array(
-            [[table.number * TABLE_WORDS + field for field in (T_NDEL, T_NRED, T_NINS)] for _, table in self._views],
-            np.int64,
-        )
+        self._lengths = places_of((table for _, table in self._views), T_NDEL, T_NRED, T_NINS).reshape(-1, 3)
         """The addresses of the numbers of listed rows, a row for each view."""
         self._firsts = np.cumsum([0, *(len(member.views) for member in members[:-1])])
         """The place of each member's first view among all."""
@@ -100,10 +96,12 @@ class Together:
         self._runner.run(laid.phase, self._views, None, self._numbered, total)
         counted, is_touched = self._counted(laid, total)[numbers], self._touched()[numbers]
         each = total.seconds / (total.probed + total.derived + len(due))
-        works = [ViewWork(rounds=total.rounds, seconds=each) for _ in due]
+        # Members for which the change does nothing share their counters.
+        works = [ViewWork(rounds=total.rounds, seconds=each)] * len(due)
         touched, active = [], np.flatnonzero(counted.any(axis=1) | is_touched)
         for place, counters in zip(active.tolist(), counted[active].tolist(), strict=True):
-            component, work = due[place], works[place]
+            component = due[place]
+            work = works[place] = ViewWork(rounds=total.rounds)
             work.probed, work.matched, work.derived, changed = counters
             work.filtered = work.derived - changed
             work.seconds = each * (work.probed + work.derived + 1)
@@ -134,7 +132,7 @@ class Together:
 
     def _touched(self) -> NDArray[np.bool_]:
         """For each member whether a row of it was touched."""
-        listed = np.frombuffer(self._storage.words, np.int64)[self._lengths].any(axis=1)
+        listed = self._storage.words_at(self._lengths).any(axis=1)
         return np.logical_or.reduceat(listed, self._firsts)
 
     def _lay_out(self) -> _Laid:
@@ -153,7 +151,7 @@ class Together:
         """The plans of all members; those of members whose relations have not drifted are kept."""
         for number, member in enumerate(self._members):
             plans, sizes = self._planned[number]
-            if not sizes or not are_near(sizes, self._tables):
+            if not sizes or not are_near(sizes, self._storage):
                 plans = [plan for stage in member.plan.strategy.stages for plan in member.plans(stage)]
                 self._planned[number] = plans, sizes_of(member.read_or_written, self._tables)
         return [plan for plans, _ in self._planned for plan in plans]

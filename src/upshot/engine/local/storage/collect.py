@@ -7,28 +7,46 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from upshot.core.schema import Schema
+from upshot.engine.local.kernel.layout import T_LIVE
 from upshot.engine.local.storage.codec import Dictionary
 from upshot.engine.local.storage.local_rows import CodedRows
-from upshot.engine.local.storage.storage import Table
+from upshot.engine.local.storage.storage import Storage, Table, places_of
 
 _FEWEST = 4096
 
 
+class TextColumns:
+    """The columns of a program whose codes stand for text; a commit counts their rows in one step, however many."""
+
+    def __init__(self, storage: Storage, schemas: Mapping[str, Schema], tables: Mapping[str, Table]) -> None:
+        self._storage = storage
+        self.columns = [
+            (tables[name], place)
+            for name, schema in schemas.items()
+            for place, column in enumerate(schema.columns)
+            if column.type.in_dictionary
+        ]
+        self._sizes = places_of((table for table, _ in self.columns), T_LIVE)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all columns together."""
+        return int(self._storage.words_at(self._sizes).sum())
+
+
 def collect_garbage(
-    dictionary: Dictionary, schemas: Mapping[str, Schema], tables: Mapping[str, Table], constants: Iterable[int],
-    alive: Iterable[CodedRows],
-) -> int:  # fmt: skip
+    dictionary: Dictionary, texts: TextColumns, constants: Iterable[int], alive: Iterable[CodedRows]
+) -> int:
     """Sweep once the values added since the last sweep outnumber both the other values and a share of all rows, so that
     the cost of a sweep, which looks at every text column, is spread over as many additions; how many were forgotten."""
     added = dictionary.added_since_sweep
     if added < max(_FEWEST, (len(dictionary) - added) // 2):
         return 0
-    places = [(name, i) for name, s in schemas.items() for i, c in enumerate(s.columns) if c.type.in_dictionary]
-    if added < sum(tables[name].size for name, _ in places) // 16:
+    if added < texts.rows // 16:
         return 0
     used = np.zeros(len(dictionary.values), np.bool_)
-    for name, column in places:
-        codes = tables[name].codes_in(column)
+    for table, column in texts.columns:
+        codes = table.codes_in(column)
         used[codes[codes >= 0]] = True
     for code in constants:
         used[code] = True

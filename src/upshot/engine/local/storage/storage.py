@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,10 @@ class Storage:
             self.words = self._tables.words()
         return Table(self, number, arity, counted=counted)
 
+    def words_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The words of the table descriptors at these places."""
+        return np.frombuffer(self.words, np.int64)[places]
+
     def index_word(self, number: int, field: int) -> int:
         return self.index_words[number * L.INDEX_WORDS + field]
 
@@ -104,6 +108,11 @@ class Storage:
             self._free_indexes.append(index.number)
         table.release()
         self._free_tables.append(table.number)
+
+
+def places_of(tables: Iterable[Table], *fields: int) -> NDArray[np.int64]:
+    """The places of some words of each table among those of all descriptors."""
+    return np.array([table.number * L.TABLE_WORDS + field for table in tables for field in fields], np.int64)
 
 
 class Table:
