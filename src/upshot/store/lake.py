@@ -47,35 +47,60 @@ class LakeLog(Log):
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._table, self._last = table, last
         self._waiting: list[Statement] = []
+        self._is_settled = True
+        """No write failed since the last record: one that did may have reached the lake."""
         self._records = self._bytes = 0
 
     @contextmanager
     def changing(self, *, lazy: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        done: list[Statement] = []
-        with super().changing(lazy=True) as execute:
+        with self._guard:
+            self._settle()
+            done: list[Statement] = []
+            with super().changing(lazy=True) as execute:
 
-            def noted(statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-                done.append((statement, values))
-                return execute(statement, values)
+                def noted(statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+                    done.append((statement, values))
+                    return execute(statement, values)
 
-            yield noted
-            # Before the block is left: what the lake does not have does not count here either.
-            if not lazy:
-                self._write(STATEMENTS, _encoded([*self._waiting, *done]))
-        self._waiting = [*self._waiting, *done] if lazy else []
-        if not lazy and self._records >= _MOST_RECORDS:
-            self._put_together()
+                yield noted
+                if not lazy:
+                    # Before the block is left: what the lake does not have does not count here either.
+                    record = self._write(STATEMENTS, _encoded([*self._waiting, *done]))
+            if lazy:
+                self._waiting += done
+                return
+            self._count(record)
+            if self._records >= _MOST_RECORDS:
+                self._put_together()
 
-    def _write(self, kind: str, data: bytes) -> None:
+    def _write(self, kind: str, data: bytes) -> Record:
         record = Record(self._last + 1, kind, data)
+        self._is_settled = False
         if kind == BASE:
             self._table.replace(record)
-            self._records = self._bytes = 0
         else:
             self._table.append(record)
-            self._records += 1
-            self._bytes += len(data)
-        self._last += 1
+        return record
+
+    def _count(self, record: Record) -> None:
+        """The record is on the lake and in the copy."""
+        self._last, self._waiting, self._is_settled = record.number, [], True
+        self._records = 0 if record.kind == BASE else self._records + 1
+        self._bytes = 0 if record.kind == BASE else self._bytes + len(record.data)
+
+    def _settle(self) -> None:
+        """After a write that failed: if the lake has it, the copy gets it as well, and the next record follows on it.
+        From then on it cannot arrive any more."""
+        found = None if self._is_settled else self._table.find(self._last + 1)
+        if found is not None:
+            if found.kind == STATEMENTS:
+                with super().changing(lazy=True) as execute:
+                    # What waited when it was written is in it; what waits since is newer.
+                    for text, values in [*_decoded(found.data), *self._waiting]:
+                        execute(text, values)
+            waiting = self._waiting
+            self._count(found)
+            self._waiting = waiting
 
     def _put_together(self) -> None:
         """A record that holds all before it, once those take as much room as it does. One that fails is tried again
@@ -86,9 +111,7 @@ class LakeLog(Log):
                 self._records = 0
                 return
             with suppress(OSError):
-                self._write(BASE, whole)
-                # They are in the whole.
-                self._waiting = []
+                self._count(self._write(BASE, whole))
 
 
 def _encoded(statements: Sequence[Statement]) -> bytes:

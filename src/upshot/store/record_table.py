@@ -2,12 +2,14 @@
 
 A record has a number; the table's own transaction says which number came last (`txn` in Delta's log). A commit creates
 the next version of the table with the next number, or fails: the create is atomic, so of two writers that know the same
-last number only one succeeds, and the other finds out that the store was taken over.
+last number only one succeeds, and the other finds out that the store was taken over. An answer may be lost, or a write
+arrive after it was given up: a commit is known by its own id, not by its number.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
@@ -45,15 +47,26 @@ _SETTINGS = {
 }
 
 
+log = logging.getLogger("upshot.store")
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
+    """`commit` tells it from another of the same number, also of the same process."""
+
     number: int
     kind: str
     data: bytes
+    commit: str = field(default_factory=_new_id)
 
 
 class RecordTable(Protocol):
-    """Open on one table. What fails is an `OSError`, unless the store was taken over."""
+    """Open on one table. What fails is an `OSError`, unless the store was taken over; a write that failed may be there
+    all the same, or arrive later."""
 
     def load(self) -> list[Record]:
         """Every record, oldest first; the next one to be written follows on them."""
@@ -63,6 +76,9 @@ class RecordTable(Protocol):
 
     def replace(self, record: Record) -> None:
         """As `append`; the records before it are not needed any more."""
+
+    def find(self, number: int) -> Record | None:
+        """The record of this number that this process wrote, if there is one; an error if it is another's."""
 
 
 def record_table(session: Any, path: LakePath) -> RecordTable:
@@ -97,34 +113,17 @@ def unguarded(session: Any, path: LakePath) -> tuple[Diagnostic, ...]:
     )
 
 
-@dataclass(slots=True)
-class _RecordWriter:
-    """The writer: `token` is in every record, so that a commit whose answer was lost is known again."""
-
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def text(self) -> str:
-        about = {"token": self.token, "host": socket.gethostname(), "pid": os.getpid(), "time": round(time.time())}
-        return json.dumps(about)
-
-    def rows(self, record: Record) -> pa.Table:
-        chunks = [record.data[at : at + _CHUNK] for at in range(0, len(record.data), _CHUNK)] or [b""]
-        count = len(chunks)
-        columns = [
-            [record.number] * count, list(range(count)), [record.kind] * count, [self.text] * count, chunks,
-        ]  # fmt: skip
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
-
-
 def _records(rows: pa.Table) -> list[Record]:
-    found: dict[int, tuple[str, list[bytes]]] = {}
+    found: dict[int, tuple[str, str, list[bytes]]] = {}
     for row in sorted(rows.to_pylist(), key=lambda row: (row["number"], row["part"])):
-        found.setdefault(row["number"], (row["kind"], []))[1].append(row["data"])
-    return [Record(number, kind, b"".join(parts)) for number, (kind, parts) in found.items()]
+        found.setdefault(row["number"], (row["kind"], row["writer"], []))[2].append(row["data"])
+    return [
+        Record(number, kind, b"".join(parts), json.loads(writer).get("commit", ""))
+        for number, (kind, writer, parts) in found.items()
+    ]
 
 
-def taken_over(path: LakePath, by: str) -> EngineError:
+def taken_over(path: LakePath, by: str, help: str = "nothing of this was committed") -> EngineError:
     try:
         about = json.loads(by)
         who = f"process {about['pid']} on `{about['host']}`"
@@ -133,16 +132,103 @@ def taken_over(path: LakePath, by: str) -> EngineError:
     return EngineError(
         f"the store `{path.parent}` was opened by {who} since",
         code="store-taken-over",
-        help="nothing of this was committed; one process at a time has a store: stop one of the two",
+        help=f"{help}; one process at a time has a store: stop one of the two",
     )
+
+
+class _Table:
+    """The order of records and who wrote them; a subclass reads and writes rows."""
+
+    def __init__(self, path: LakePath) -> None:
+        self._path = path
+        self._token = _new_id()
+        """In every record of this process."""
+
+    def append(self, record: Record) -> None:
+        self._commit(record, replaces=False)
+
+    def replace(self, record: Record) -> None:
+        self._commit(record, replaces=True)
+        try:
+            self._remove_replaced()
+        except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
+            log.warning("records of `%s` that are not needed any more stay there: %s", self._path, _first_line(error))
+
+    def find(self, number: int) -> Record | None:
+        try:
+            if self._newest_number() < number:
+                return None
+            rows = self._rows(number)
+            writer = rows["writer"][0].as_py() if len(rows) else self._newest_writer()
+        except Exception as error:
+            raise OSError(_first_line(error)) from error
+        if not len(rows):
+            raise taken_over(self._path, writer, "open it again to see whether this was committed")
+        if json.loads(writer)["token"] != self._token:
+            raise taken_over(self._path, writer)
+        return _records(rows)[0]
+
+    def _commit(self, record: Record, *, replaces: bool) -> None:
+        try:
+            self._write(record, replaces=replaces)
+        except Exception as error:
+            found = self.find(record.number)
+            if found is None or found.commit != record.commit:
+                raise OSError(_first_line(error)) from error
+
+    def _encoded(self, record: Record) -> pa.Table:
+        about = {
+            "token": self._token,
+            "commit": record.commit,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "time": round(time.time()),
+        }
+        chunks = [record.data[at : at + _CHUNK] for at in range(0, len(record.data), _CHUNK)] or [b""]
+        count = len(chunks)
+        columns = [
+            [record.number] * count, list(range(count)), [record.kind] * count, [json.dumps(about)] * count, chunks,
+        ]  # fmt: skip
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
+
+    def _newest_writer(self) -> str:
+        found = self._writers().to_pylist()
+        return str(max(found, key=lambda row: row["number"])["writer"]) if found else ""
+
+    def _write(self, record: Record, *, replaces: bool) -> None:
+        """Add a record after the one before it, or fail: see `_refuse_gap`."""
+        raise NotImplementedError
+
+    def _newest_number(self) -> int:
+        """The number of the last record, -1 if there is none, as the lake has it now."""
+        raise NotImplementedError
+
+    def _rows(self, number: int) -> pa.Table:
+        """The rows of one record."""
+        raise NotImplementedError
+
+    def _writers(self) -> pa.Table:
+        """The columns `number` and `writer` of every record."""
+        raise NotImplementedError
+
+    def _remove_replaced(self) -> None:
+        """Remove the files that only replaced records need; a reader that was at them starts again."""
+        raise NotImplementedError
+
+
+def _refuse_gap(last: int, record: Record) -> None:
+    """An error that is no answer of the lake: nothing was written."""
+    if last != record.number - 1:
+        raise OSError(f"record {last} is the last one, and {record.number} was to follow")
 
 
 # ---- deltalake -----------------------------------------------------------------------------------------
 
 
-class NativeTable:
+class NativeTable(_Table):
     def __init__(self, path: LakePath, target: DeltaTarget) -> None:
-        self._path, self._target, self._writer = path, target, _RecordWriter()
+        super().__init__(path)
+        self._target = target
         self._table: Any = None
 
     def load(self) -> list[Record]:
@@ -158,56 +244,44 @@ class NativeTable:
 
         return _tried(read)
 
-    def append(self, record: Record) -> None:
-        self._commit(record, "append")
-
-    def replace(self, record: Record) -> None:
-        self._commit(record, "overwrite")
-        # The files of records that are not needed any more; a reader that was at them starts again.
-        self._table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-
-    def _commit(self, record: Record, mode: Any) -> None:
+    def _write(self, record: Record, *, replaces: bool) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415 - an optional package
-        from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         # Of the version that is about to be followed: after a failure the table was looked at again.
-        last = self._table.transaction_version(APPLICATION)
-        if (-1 if last is None else last) != record.number - 1:
-            raise taken_over(self._path, self._newest_writer())
+        _refuse_gap(self._known_number(), record)
         stamp = CommitProperties(app_transactions=[Transaction(APPLICATION, record.number)], max_commit_retries=0)
-        try:
-            write_deltalake(self._table, self._writer.rows(record), mode=mode, commit_properties=stamp)
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            if not self._is_committed(record):
-                raise OSError(str(error).splitlines()[0]) from error
+        mode: Any = "overwrite" if replaces else "append"
+        write_deltalake(self._table, self._encoded(record), mode=mode, commit_properties=stamp)
 
-    def _is_committed(self, record: Record) -> bool:
-        """Test whether the record is there all the same: an answer may be lost on the way. Raises if it is
-        another's."""
-        self._table.update_incremental()
+    def _known_number(self) -> int:
         last = self._table.transaction_version(APPLICATION)
-        if last is None or last < record.number:
-            return False
-        writer = self._newest_writer()
-        if json.loads(writer)["token"] != self._writer.token or last != record.number:
-            raise taken_over(self._path, writer)
-        return True
+        return -1 if last is None else int(last)
 
-    def _newest_writer(self) -> str:
-        found = self._table.to_pyarrow_table(columns=["number", "writer"]).to_pylist()
-        return str(max(found, key=lambda row: row["number"])["writer"]) if found else ""
+    def _newest_number(self) -> int:
+        self._table.update_incremental()
+        return self._known_number()
+
+    def _rows(self, number: int) -> pa.Table:
+        return self._table.to_pyarrow_table(filters=[("number", "=", number)])
+
+    def _writers(self) -> pa.Table:
+        return self._table.to_pyarrow_table(columns=["number", "writer"])
+
+    def _remove_replaced(self) -> None:
+        self._table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
 
 # ---- Spark ---------------------------------------------------------------------------------------------
 
 
-class SparkTable:
+class SparkTable(_Table):
     """By Delta's own classes in Spark's Java: a file is written, then committed by Delta's transaction, without a job.
     Needs a classic session."""
 
     def __init__(self, path: LakePath, session: Any) -> None:
-        self._path, self._session, self._writer = path, session, _RecordWriter()
-        self._java = session._jvm
+        super().__init__(path)
+        self._session, self._java = session, session._jvm
+        self._replaced: list[str] = []
 
     def load(self) -> list[Record]:
         def read() -> list[Record]:
@@ -216,31 +290,22 @@ class SparkTable:
                 for name, value in _SETTINGS.items():
                     writer = writer.option(name, value)
                 writer.save(self._path.uri)
-            return _records(self._session.read.format("delta").load(self._path.uri).toArrow())
+            return _records(self._frame().toArrow())
 
         return _tried(read)
 
-    def append(self, record: Record) -> None:
-        self._commit(record, list)
+    def _frame(self) -> Any:
+        return self._session.read.format("delta").load(self._path.uri)
 
-    def replace(self, record: Record) -> None:
-        self._commit(record, lambda: list(self._removed()))
-        for path in self._unused():
-            self._path.files.delete(path)
-
-    def _commit(self, record: Record, removed: Callable[[], Sequence[str]]) -> None:
+    def _write(self, record: Record, *, replaces: bool) -> None:
         name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         data = pa.BufferOutputStream()
-        pq.write_table(self._writer.rows(record), data)
+        pq.write_table(self._encoded(record), data)
         written = data.getvalue().to_pybytes()
-        try:
-            (self._path / name).write_bytes(written)
-            self._commit_actions(record, [*removed(), _added(name, len(written)), _stamp(record.number)])
-        except EngineError as error:
-            raise error if error.code == "store-taken-over" else OSError(error.message) from error
-        except Exception as error:
-            if not self._is_committed(record):
-                raise OSError(_first_line(error)) from error
+        (self._path / name).write_bytes(written)
+        self._replaced = [uri.rpartition("/")[2] for uri in self._frame().inputFiles()] if replaces else []
+        actions = [*map(_removed, self._replaced), _added(name, len(written)), _stamp(record.number)]
+        self._commit_actions(record, actions)
 
     def _commit_actions(self, record: Record, actions: Sequence[str]) -> None:
         java, nothing = self._java, self._java.scala.Option.empty()
@@ -248,8 +313,7 @@ class SparkTable:
         log.update(False, nothing, nothing)
         transaction = log.startTransaction(nothing, nothing)
         # Read inside of the transaction: if somebody else changes it before the commit, that is a conflict.
-        if transaction.txnVersion(APPLICATION) != record.number - 1:
-            raise taken_over(self._path, self._newest_writer())
+        _refuse_gap(transaction.txnVersion(APPLICATION), record)
         parsed = java.java.util.ArrayList()
         action = java.org.apache.spark.sql.delta.actions.Action
         for text in actions:
@@ -257,33 +321,25 @@ class SparkTable:
         update = getattr(java, "org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
         transaction.commit(java.org.apache.spark.api.python.PythonUtils.toSeq(parsed), update)
 
-    def _is_committed(self, record: Record) -> bool:
+    def _newest_number(self) -> int:
         found = delta_snapshot(self._session, self._path.uri).transactions().get(APPLICATION)
-        if not found.isDefined() or int(found.get()) < record.number:
-            return False
-        writer = self._newest_writer()
-        if json.loads(writer)["token"] != self._writer.token or int(found.get()) != record.number:
-            raise taken_over(self._path, writer)
-        return True
+        return int(found.get()) if found.isDefined() else -1
 
-    def _newest_writer(self) -> str:
-        rows = self._session.read.format("delta").load(self._path.uri).select("number", "writer").collect()
-        return str(max(rows, key=lambda row: row["number"])["writer"]) if rows else ""
+    def _rows(self, number: int) -> pa.Table:
+        return self._frame().where(f"number = {number}").toArrow()
 
-    def _removed(self) -> list[str]:
-        now = round(time.time() * 1000)
-        return [
-            json.dumps({"remove": {"path": name, "deletionTimestamp": now, "dataChange": True}})
-            for name in self._named()
-        ]
+    def _writers(self) -> pa.Table:
+        return self._frame().select("number", "writer").toArrow()
 
-    def _named(self) -> list[str]:
-        found = self._session.read.format("delta").load(self._path.uri).inputFiles()
-        return [uri.rpartition("/")[2] for uri in found]
+    def _remove_replaced(self) -> None:
+        # Only these: a file that nothing names may be that of a process which is just taking the store over.
+        for name in self._replaced:
+            (self._path / name).delete()
 
-    def _unused(self) -> list[str]:
-        named = set(self._named())
-        return [e.uri for e in self._path.entries() if e.name.endswith(".parquet") and e.name not in named]
+
+def _removed(name: str) -> str:
+    deleted = round(time.time() * 1000)
+    return json.dumps({"remove": {"path": name, "deletionTimestamp": deleted, "dataChange": True}})
 
 
 def _added(name: str, size: int) -> str:
