@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from upshot.core.errors import ConstraintError, DataError, Error, RuleError, UsageError
+from upshot.core.errors import ConstraintError, DataError, EngineError, Error, RuleError, UsageError
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Definition
 from upshot.database.connect import connect
@@ -41,11 +42,53 @@ from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import Source, advanced, open_source
 from upshot.pipeline.sources.journal import Staging
-from upshot.pipeline.spark_output import spark_prints_to
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 from upshot.spark.lake_path import AnyPath, LakePath, located
-from upshot.spark.session import is_connect
+from upshot.spark.session import NOT_STARTED, is_connect
+
+# ---- spark output ------------------------------------------------------------------------------------------
+# Redirect the output of Spark's own process to a file, so that the terminal belongs to the pipeline.
+
+
+_STREAMS = (1, 2)
+_SHOWN = 3
+
+
+@contextmanager
+def spark_prints_to(file: Path) -> Iterator[None]:
+    """Within the block, processes that are started print into the file, for as long as they live; this one prints where
+    it always did. A start that fails is an error with the last lines of the file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with writing(file.parent):
+        log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    kept = [os.dup(stream) for stream in _STREAMS]
+    try:
+        with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace") as own, redirect_stderr(own):
+            for stream in _STREAMS:
+                os.dup2(log, stream)
+            try:
+                yield
+            finally:
+                for stream, before in zip(_STREAMS, kept, strict=True):
+                    os.dup2(before, stream)
+    except EngineError as error:
+        raise _with_words(error, file) if error.code == NOT_STARTED else error from error
+    finally:
+        for handle in (*kept, log):
+            os.close(handle)
+
+
+def _with_words(error: EngineError, file: Path) -> EngineError:
+    """The error with the last of what Spark printed."""
+    with open(file, encoding="utf-8", errors="replace") as log:
+        printed = [line.strip() for line in log if line.strip()][-_SHOWN:]
+    return EngineError(" / ".join([error.message, *printed]), code=error.code, help=f"all it printed is in `{file}`")
+
+
+# ---- runs --------------------------------------------------------------------------------------------------
+
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before a stream that Spark ended is started again, and before a source that did not answer is tried again:
