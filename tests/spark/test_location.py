@@ -172,6 +172,34 @@ def test_a_file_whose_writer_dies_keeps_its_old_bytes(
     assert files.read(uri) == b"new"
 
 
+def test_a_file_whose_writer_dies_between_delete_and_rename_has_its_new_bytes(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connector of Azure replaces a file in two steps."""
+    if is_connect(spark):
+        pytest.skip("this process has no Java")
+    monkeypatch.setattr(upshot.spark.location, "_RENAMED", {"file"})
+    files, uri = HadoopFiles(spark), uri_of(tmp_path / "a" / "sinks.json")
+    assert files.read(uri) is None
+
+    def dies(here: HadoopFiles, source: Any, target: Any) -> None:
+        here.delete(uri)
+        raise KeyboardInterrupt
+
+    for data in (b"first", b"second"):
+        with monkeypatch.context() as patch:
+            patch.setattr(HadoopFiles, "_rename", dies)
+            with pytest.raises(KeyboardInterrupt):
+                files.write(uri, data)
+        assert files.read(uri) == data
+        time.sleep(0.01)  # the newest counts
+    half = tmp_path / "a" / f".sinks.json.6-{'0' * 32}"
+    half.write_bytes(b"thi")
+    assert files.read(uri) == b"second"
+    files.write(uri, b"third")
+    assert files.read(uri) == b"third"
+
+
 def test_many_rows_of_the_local_engine_become_a_frame_by_way_of_a_file(spark: Any, place: Place) -> None:
     rows = [(x, f"n{x}" if x % 3 else None) for x in range(MOST_IN_PLAN + 1)]
     with upshot.connect(spark=spark, location=place.uri) as db:

@@ -281,12 +281,26 @@ class HadoopFiles:
         with _reported(uri):
             system, path = self._found(uri)
             if not system.exists(path):
-                return None
+                aside = self._aside(uri)
+                if aside is None:
+                    return None
+                system, path = self._found(aside)
             stream = system.open(path)
             try:
                 return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream))
             finally:
                 stream.close()
+
+    def _aside(self, uri: str) -> str | None:
+        """The newest file that `write` has written whole and not renamed yet. One that is cut off is shorter than its
+        name says."""
+        if urlsplit(uri).scheme not in _RENAMED:
+            return None
+        folder, _, name = uri.rpartition("/")
+        pattern = re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{32}}")
+        found = [(pattern.fullmatch(entry.name), entry) for entry in self.entries(folder)]
+        whole = [entry for match, entry in found if match and int(match[1]) == entry.size]
+        return max(whole, key=lambda entry: entry.modified).uri if whole else None
 
     def write(self, uri: str, data: bytes) -> None:
         with _reported(uri):
@@ -294,13 +308,15 @@ class HadoopFiles:
             if urlsplit(uri).scheme not in _RENAMED:
                 self._create(system, path, data)
                 return
-            aside = self._java.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid.uuid4().hex}")
+            name = f".{path.getName()}.{len(data)}-{uuid.uuid4().hex}"
+            aside = self._java.org.apache.hadoop.fs.Path(path.getParent(), name)
             try:
                 self._create(system, aside, data)
-                self._rename(aside, path)
             except BaseException:
                 system.delete(aside, False)
                 raise
+            # If this fails the file aside stays: it may be the only one.
+            self._rename(aside, path)
 
     def _create(self, system: Any, path: Any, data: bytes) -> None:
         stream = system.create(path, True)
@@ -311,7 +327,7 @@ class HadoopFiles:
 
     def _rename(self, source: Any, target: Any) -> None:
         """Also over a file that is there, which `FileSystem.rename` refuses. HDFS does it in one step; the connector of
-        Azure deletes the old file first."""
+        Azure deletes the old file first, and who dies then leaves only the one aside: see `read`."""
         hadoop = self._java.org.apache.hadoop.fs
         rename = getattr(hadoop, "Options$Rename")
         options = self._gateway.new_array(rename, 1)
