@@ -207,8 +207,11 @@ def test_verify_finds_a_function_that_is_not_pure() -> None:
     db = _database(double=lambda x: next(count))
     with db.transaction() as tx:
         tx.insert("n", [(1,)])
-    with pytest.raises(upshot.VerifyError):
+    with pytest.raises(upshot.VerifyError) as caught:
         db.verify()
+    assert caught.value.help is not None
+    assert "`@double`" in caught.value.help
+    assert "bug in Upshot" not in caught.value.help
 
 
 def test_functions_print_as_they_read() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from upshot.check.names.variables import walk
+from upshot.check.program import Clause
 from upshot.core.errors import VerifyError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Rows, row_set
@@ -16,6 +18,8 @@ from upshot.database.placement import placement_of
 from upshot.database.state import State
 from upshot.engine.limits import by_rounds_alone
 from upshot.plan import ProgramPlan, compile_program
+from upshot.syntax.ast import Aggregate, Atom, Call
+from upshot.values.functors import bare_name, is_functor
 
 _LARGE = 50_000
 """Rows from which on a table is handed over where it is."""
@@ -50,17 +54,38 @@ def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
     fresh.propagate()
     fresh.accept()
     views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
-    differences = [line for schema in views for line in _differences(schema, engine, fresh)]
+    found = {schema.name: list(_differences(schema, engine, fresh)) for schema in views}
+    differences = [line for lines in found.values() for line in lines]
     if differences:
         more = f"\n  and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
         listed = "".join(f"\n  {line}" for line in differences[:SHOWN])
         raise VerifyError(
             f"stored views differ from their definition:{listed}{more}",
             code="view-differs",
-            help="this is a bug in Upshot; please report it with the program and the transactions",
+            help=_cure(normal.clauses, [name for name, lines in found.items() if lines]),
         )
     declared = tuple(view.name for view in views if view.name in state.compiled.visible)
     return Verified(declared, sum(fresh.size(name) for name in declared))
+
+
+def _cure(clauses: Sequence[Clause], differing: Iterable[str]) -> str:
+    """Suspect the functions that views which differ are computed with; without any, the engine."""
+    functions, waiting, seen = set[str](), list(differing), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for clause in clauses:
+            if clause.head.relation == name:
+                parts = [node for each in (clause.head, *clause.body) for node in walk(each)]
+                waiting += [node.relation for node in parts if isinstance(node, Atom)]
+                called = [node.function for node in parts if isinstance(node, Call | Aggregate)]
+                functions.update(bare_name(each) for each in called if is_functor(each))
+    if not functions:
+        return "this is a bug in Upshot; please report it with the program and the transactions"
+    listed = ", ".join(f"`@{name}`" for name in sorted(functions))
+    return f"{listed} must have the same value for the same arguments; declare a function that has not `stateful`"
 
 
 def _all_stored(state: State) -> ProgramPlan:
