@@ -22,13 +22,14 @@ from upshot.engine.spark.storage.pieces import LocalPiece
 from upshot.pipeline.sinks import delta_spark, tables
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.console import Console
-from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter
+from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter, delta_writer
 from upshot.pipeline.sinks.delta_native import NativeDelta
 from upshot.pipeline.sinks.delta_spark import SparkDelta
 from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
+from upshot.spark import delta
 from upshot.store import encoding
 from upshot.store.encoding import FolderSide, encode_folder, stored_rows
 from upshot.store.folders import settle_files
@@ -424,3 +425,14 @@ def test_the_console_tells_each_version_once() -> None:
     for version in (3, 4, 4):
         console.apply(change, version)
     assert told == [("path", 4, change)]
+
+
+def test_a_delta_sink_without_a_package_that_writes_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(delta_writer(None, tmp_path / "t", "auto"), NativeDelta)
+    monkeypatch.setattr(delta, "has_deltalake", lambda: False)
+    with pytest.raises(upshot.UsageError) as refused:
+        delta_writer(None, tmp_path / "t", "auto")
+    assert refused.value.code == "missing-spark-package"
+    assert "pip install deltalake" in refused.value.help

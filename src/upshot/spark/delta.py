@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ _OWN_KEYS = (
 """Credential providers that need nothing but keys in the settings or the environment."""
 
 
+HOW_TO_REACH = (
+    ", or `pip install deltalake`: it reaches paths of this machine, and S3 with keys in `fs.s3a.access.key` and "
+    "`fs.s3a.secret.key`"
+)
+
 _SINGLE_DRIVER = "S3SingleDriverLogStore"
 
 
@@ -48,9 +54,16 @@ def has_delta(session: Any) -> bool:
     return session is not None and EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
 
 
+def has_deltalake() -> bool:
+    """Test whether the package `deltalake` is installed in this process."""
+    return importlib.util.find_spec("deltalake") is not None
+
+
 def reaches(session: Any, path: AnyPath | str) -> DeltaTarget | None:
-    """The table as `deltalake` writes it from this process; None where only Spark knows how, or where it has no atomic
-    create: `deltalake` commits by creating a file that must not be there."""
+    """The table as `deltalake` writes it from this process; None where it is not installed, where only Spark knows how,
+    or where there is no atomic create: `deltalake` commits by creating a file that must not be there."""
+    if not has_deltalake():
+        return None
     if not isinstance(path, LakePath):
         return DeltaTarget(os.fspath(path))
     parts = urlsplit(path.uri)
@@ -79,8 +92,7 @@ def delta_target(session: Any, path: AnyPath | str) -> DeltaTarget:
     raise UsageError(
         f"the Delta table `{path}` cannot be reached by `deltalake`, and this Spark session has no Delta",
         code="missing-spark-package",
-        help="start Spark with the package `io.delta:delta-spark`; `deltalake` reaches paths of this machine, and S3 "
-        "with keys in `fs.s3a.access.key` and `fs.s3a.secret.key`",
+        help=f"start Spark with the package `io.delta:delta-spark`{HOW_TO_REACH}",
     )
 
 

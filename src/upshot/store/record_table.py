@@ -23,7 +23,15 @@ import pyarrow.parquet as pq
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError, UsageError
-from upshot.spark.delta import DeltaTarget, creates_atomically, delta_log, delta_snapshot, has_delta, reaches
+from upshot.spark.delta import (
+    HOW_TO_REACH,
+    DeltaTarget,
+    creates_atomically,
+    delta_log,
+    delta_snapshot,
+    has_delta,
+    reaches,
+)
 from upshot.spark.lake_path import LakePath
 
 APPLICATION = "upshot/log"
@@ -92,8 +100,7 @@ def record_table(session: Any, path: LakePath) -> RecordTable:
     raise UsageError(
         f"the store `{path}` needs Delta Lake: it keeps its commits in a Delta table there",
         code="missing-spark-package",
-        help="start Spark with the package `io.delta:delta-spark` and its session extension; `deltalake` alone reaches "
-        "S3 with keys in `fs.s3a.access.key` and `fs.s3a.secret.key`",
+        help=f"start Spark with the package `io.delta:delta-spark` and its session extension{HOW_TO_REACH}",
     )
 
 

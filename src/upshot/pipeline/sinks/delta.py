@@ -13,7 +13,7 @@ from upshot.database.changes import Changes
 from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
 from upshot.pipeline.sinks.tables import stays_on_spark
 from upshot.pipeline.steps import Point, reached
-from upshot.spark.delta import has_delta, reaches
+from upshot.spark.delta import delta_target, has_delta, reaches
 from upshot.spark.lake_path import AnyPath, LakePath, located
 from upshot.spark.location import Files, LocalFiles, LocationEntry, child
 
@@ -92,6 +92,8 @@ def delta_writer(session: Any, path: AnyPath | str, delta: str) -> DeltaWriter:
         writer: DeltaWriter = SparkDelta(session)
         if not native:
             return writer
+    elif not native:
+        delta_target(session, path)
     from upshot.pipeline.sinks.delta_native import NativeDelta  # noqa: PLC0415 - deltalake is an optional package
 
     return CheapestDelta(NativeDelta(session), writer) if by_spark else NativeDelta(session)
