@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.engine.work import Work
     from upshot.plan import ProgramPlan
-    from upshot.reasons.changed import RowChange
     from upshot.reasons.derivation import Derivation
 
 
-WhyChanged = Callable[[str, "Row"], "RowChange"]
+FindCauses = Callable[["ChangeSet", str], "dict[Row, Cause]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +32,20 @@ class Changes:
 
     inserted: Rows
     deleted: Rows
-    why: Callable[[Row], RowChange] | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """The derivation that a row gained or lost, of changes that a transaction made."""
+    find_causes: Callable[[], dict[Row, Cause]] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """The causes of changes that a transaction made."""
 
     def __bool__(self) -> bool:
         return bool(len(self.inserted) or len(self.deleted))
 
     def causes(self) -> dict[Row, Cause]:
-        """For each row that came or went, which base changes and which literals made it so. Found by a search in the
-        states before and after the transaction, while these are kept."""
-        if self.why is None:
+        """For each inserted or deleted row, the base changes and the changed literals of a derivation that it gained or
+        lost. The rules are followed from changed row to changed row, for all rows together, while the states before and
+        after the transaction are kept. A nervous view has no cause for a row that it had before, too."""
+        if self.find_causes is None:
             hint = "read them from `tx.changes` after the `with` block"
             raise UsageError("these changes have no transaction to ask", code="no-causes", help=hint)
-        return {row: cause_of(self.why(row)) for rows in (self.inserted, self.deleted) for row in rows}
-
-
-def cause_of(change: RowChange) -> Cause:
-    """The base changes and the literals that brought a change of a row about."""
-    from upshot.core.cause import Cause  # noqa: PLC0415 - as few are asked for
-
-    found = changed_base_rows([change.derivation])
-    literals = tuple(each.statement for each in change.derivation.premises if each.change)
-    return Cause(*found, literals)
+        return self.find_causes() if self else {}
 
 
 def changed_base_rows(trees: Iterable[Derivation]) -> tuple[tuple[tuple[str, Row], ...], tuple[tuple[str, Row], ...]]:
@@ -84,16 +75,14 @@ class ChangeSet:
         self._schemas = schemas
         found = {name: Changes(*delta) for name, delta in deltas.items() if name in schemas}
         self._changes = {name: changes for name, changes in sorted(found.items()) if changes}
-        self.why: WhyChanged | None = None
+        self.find_causes: FindCauses | None = None
 
     def __getitem__(self, name: str) -> Changes:
-        if name in self._changes:
-            found, why = self._changes[name], self.why
-            return found if why is None else replace(found, why=partial(why, name))
         schema = self._schemas.get(name)
         if schema is None:
             raise unknown_relation(str(name), self._schemas)
-        return Changes(Rows.of(schema, []), Rows.of(schema, []))
+        found = self._changes.get(name) or Changes(Rows.of(schema, []), Rows.of(schema, []))
+        return found if self.find_causes is None else replace(found, find_causes=partial(self.find_causes, self, name))
 
     def __contains__(self, name: object) -> bool:
         return name in self._changes
@@ -105,7 +94,7 @@ class ChangeSet:
         return len(self._changes)
 
     def items(self) -> Iterator[tuple[str, Changes]]:
-        return iter(self._changes.items())
+        return ((name, self[name]) for name in self._changes)
 
     def __repr__(self) -> str:
         counts = (f"{name} +{len(c.inserted)} -{len(c.deleted)}" for name, c in self._changes.items())

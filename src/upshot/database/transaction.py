@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from upshot.database.open_transaction import Savepoint
     from upshot.database.state import State
     from upshot.engine.work import Work
-    from upshot.reasons.changed import RowChange
     from upshot.revise.request import Request
 
 
@@ -85,7 +84,7 @@ class Transaction:
                     )
                     self._stage = "committed"
                     # Not methods of the transaction: what it changed is to be freed with it, not some time later.
-                    self._commit.changes.why = partial(_why, state, self._commit.version)
+                    self._commit.changes.find_causes = partial(_causes, state, self._commit.version)
                     for firing in self._commit.firings:
                         firing.find_cause = partial(_cause, state, self._commit.version)
                     if not self._grouped:
@@ -306,11 +305,11 @@ class Transaction:
         return f"<transaction, {self._stage}>"
 
 
-def _why(state: State, version: int, view: str, row: Row) -> RowChange:
-    """The derivation that a row gained or lost with the transaction that made a version."""
-    from upshot.database.queries.why import AsksWhy  # noqa: PLC0415 - as few are asked for
+def _causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
+    """The causes of the changes of one relation with the transaction that made a version."""
+    from upshot.database.queries.why import causes  # noqa: PLC0415 - as few are asked for
 
-    return AsksWhy.of(state).why_changed(view, row, version)
+    return causes(state, version, changes, name)
 
 
 def _cause(state: State, version: int, firing: Firing) -> Mapping[Row, Cause]:

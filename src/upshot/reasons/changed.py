@@ -8,7 +8,8 @@ false because one was inserted; so does an aggregate, for the solutions that it 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from upshot.reasons.concrete import (
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment, without_meta
 from upshot.reasons.near_misses import question
-from upshot.reasons.search import Key, QueryState, RuleInstance, one_nan, used
+from upshot.reasons.search import Best, DerivationSearch, Key, QueryState, RuleInstance, one_nan, used
 from upshot.reasons.why import Reasons
 from upshot.reasons.wording import substituted
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Variable, Wildcard
@@ -44,6 +45,8 @@ class Changed:
     after: Reasons
     before: Reasons
     moment: Moment
+    deltas: Mapping[str, tuple[Collection[Row], Collection[Row]]] = field(default_factory=dict)
+    """Relations whose inserted and deleted rows are known."""
     _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
     _solved: dict[tuple[int, int, int], ConcreteRule] = field(default_factory=dict)
@@ -53,11 +56,25 @@ class Changed:
         before, after = self._is_in(self.before, [key]), self._is_in(self.after, [key])
         return CAME if after and not before else WENT if before and not after else ""
 
+    def derivations(self, keys: Iterable[Key], change: str) -> dict[Key, Derivation]:
+        """The changed part of a derivation of each of these rows that came, or went: the lowest over rows that stay,
+        whatever those are derived from. All are found together, from changed row to changed row."""
+        here, there = self._states(change)
+        unknown = [key for key in keys if key[0] not in self.deltas]
+        changed = {*keys} - {*unknown} | self._is_in(here, unknown) - self._is_in(there, unknown)
+        search = DerivationSearch(
+            here.search.world, here.search.rules, self.program.schemas, sys.maxsize,
+            given=lambda premises: self._staying(premises, change),
+        )  # fmt: skip
+        best = search.best_of(key for key in changed if here.is_derived(key))
+        self._tell(best, set(best), change)
+        return {key: self.derivation(key, change) for key in keys if key in changed}
+
     def derivation(self, key: Key, change: str) -> Derivation:
         """The changed part of the derivation of an inserted or deleted row."""
         if (key, change) in self._told:
             return self._told[key, change]
-        here, there = self._states(change)
+        here, _ = self._states(change)
         if not here.is_derived(key):
             made = replace(here.telling.base(key), change=change)
             told = replace(made, inserted=self.moment) if change == CAME else replace(made, deleted=self.moment)
@@ -66,12 +83,16 @@ class Changed:
         best = here.best(key)
         assert best is not None, "a row that is in a state has a derivation there"
         rows = list(used(best, key))
-        changed = {*rows} - self._is_in(there, rows)
-        here.telling.prepare(best[each].instance for each in rows if each in changed)
+        self._tell(best, {*rows} - self._staying(rows, change), change)
+        return self._told[key, change]
+
+    def _tell(self, best: Mapping[Key, Best], changed: set[Key], change: str) -> None:
+        """Make the derivations of changed rows, premises first."""
+        here, _ = self._states(change)
+        here.telling.prepare(best[each].instance for each in changed)
         for each in sorted(changed, key=lambda row: best[row].height):
             if (each, change) not in self._told:
                 self._told[each, change] = self._step(best[each].instance, change, changed)
-        return self._told[key, change]
 
     def _states(self, change: str) -> tuple[Reasons, Reasons]:
         """The state that the row is in, and the other one."""
@@ -79,14 +100,14 @@ class Changed:
 
     def _step(self, instance: RuleInstance, change: str, changed: set[Key]) -> Derivation:
         """One step of a derivation; those of its changed premises are there already."""
-        here, there = self._states(change)
+        here, _ = self._states(change)
         parts: list[Derivation] = []
         facts = [
             None if premise is None else (premise.relation, one_nan(premise.row(instance.binding)))
             for _, premise in instance.rule.literals
         ]
         base = [key for key in facts if key is not None and not here.is_derived(key)]
-        stays = self._is_in(there, base)
+        stays = self._staying(base, change)
         for place, key in enumerate(facts):
             if key is None:
                 parts.append(self._condition(instance, place, change))
@@ -97,7 +118,7 @@ class Changed:
             else:
                 remark = "was there before" if change == CAME else "is still there"
                 parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
-        whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.premises])
+        whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.rule.derived])
         return replace(
             whole, premises=tuple(parts), change=change,
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
@@ -165,13 +186,13 @@ class Changed:
 
     def _changed_parts(self, solution: RuleInstance, change: str) -> list[Derivation]:
         """The changes of a solution that a group has in one state only: rows, and literals that are none."""
-        here, there = self._states(change)
+        here, _ = self._states(change)
         here.telling.prepare([solution])
         keys = [
             None if premise is None else (premise.relation, one_nan(premise.row(solution.binding)))
             for _, premise in solution.rule.literals
         ]
-        stays = self._is_in(there, [key for key in keys if key is not None])
+        stays = self._staying([key for key in keys if key is not None], change)
         found: list[Derivation] = []
         for place, key in enumerate(keys):
             if key is None:
@@ -180,6 +201,14 @@ class Changed:
             elif key not in stays:
                 found.append(self.derivation(key, change))
         return found
+
+    def _staying(self, keys: Sequence[Key], change: str) -> set[Key]:
+        """The rows among these, which are in one state, that are in the other one too."""
+        _, there = self._states(change)
+        place = (CAME, WENT).index(change)
+        known = [key for key in keys if key[0] in self.deltas]
+        stays = {(relation, row) for relation, row in known if row not in self.deltas[relation][place]}
+        return stays | self._is_in(there, [key for key in keys if key[0] not in self.deltas])
 
     def _is_in(self, state: Reasons, keys: Sequence[Key]) -> set[Key]:
         """The rows among these that are in a state."""

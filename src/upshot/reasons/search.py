@@ -8,7 +8,7 @@ queried in one query a rule, from the rows outward.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,6 +81,8 @@ class DerivationSearch:
     rules: Mapping[str, tuple[ConcreteRule, ...]]
     schemas: Mapping[str, Schema]
     bounds: int = MOST_INSTANCES
+    given: Callable[[Sequence[Key]], set[Key]] | None = None
+    """The rows of views among these that need no derivation."""
     instances: dict[Key, list[RuleInstance]] = field(default_factory=dict)
     seen: int = 0
     _uses: dict[Key, list[RuleInstance]] = field(default_factory=dict)
@@ -115,6 +117,17 @@ class DerivationSearch:
                             frontier.append(premise)
             if not frontier:
                 return self.ranked(root) if root in self._solved else None
+
+    def best_of(self, roots: Iterable[Key]) -> dict[Key, Best]:
+        """The smallest derivations of rows and of all that they can depend on, found together."""
+        known = set(roots)
+        frontier = list(known)
+        while frontier:
+            self.expand_all(frontier)
+            below = (premise for key in frontier for each in self.instances.get(key, ()) for premise in each.premises)
+            frontier = list(dict.fromkeys(premise for premise in below if premise not in known))
+            known.update(frontier)
+        return self.ranked()
 
     def expand(self, keys: Iterable[Key], *, leaves: bool) -> None:
         """Finds the instances that derive these rows, from base relations alone or from views too."""
@@ -170,10 +183,15 @@ class DerivationSearch:
         if self.seen > self.bounds:
             raise out_of_bounds(self.bounds)
         view = rule.clause.head.relation
+        found: list[RuleInstance] = []
         for number, *values in answers:
             binding = one_nan(tuple(values))
             premises = tuple((premise.relation, premise.row(binding)) for premise in rule.derived)
-            self._add(RuleInstance((view, rows[number]), rule, binding, premises))
+            found.append(RuleInstance((view, rows[number]), rule, binding, premises))
+        given = self.given([premise for each in found for premise in each.premises]) if self.given else set()
+        for each in found:
+            each.premises = tuple(premise for premise in each.premises if premise not in given)
+            self._add(each)
 
     def _add(self, instance: RuleInstance) -> None:
         self.instances.setdefault(instance.head, []).append(instance)
@@ -189,7 +207,7 @@ class DerivationSearch:
                     self._solved.add(user.head)
                     newly.append(user.head)
 
-    def ranked(self, root: Key) -> dict[Key, Best]:
+    def ranked(self, root: Key | None = None) -> dict[Key, Best]:
         """The smallest derivations of all rows that have one in what was looked at, lowest first, until the root's."""
         ranked: dict[Key, Best] = {}
         height = 0

@@ -14,11 +14,13 @@ from upshot.check.active.transitions import map_atoms
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause
 from upshot.check.types.constants import fit
+from upshot.core.cause import Cause
 from upshot.core.errors import DataError, ProgramError, UsageError, VerifyError
 from upshot.core.operations import INSERTED
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
+from upshot.database.changes import ChangeSet, changed_base_rows
 from upshot.database.durable.moments import PastChange, last_change, moments_of, row_history
 from upshot.database.durable.past_states import PastStates, moment_of, refuse_unknown
 from upshot.database.engines import Engine
@@ -27,7 +29,7 @@ from upshot.database.placement import placement_of
 from upshot.database.queries.absence import Absence, absence
 from upshot.database.search_arguments import limit_of
 from upshot.database.state import State
-from upshot.reasons.changed import Changed, RowChange
+from upshot.reasons.changed import CAME, WENT, Changed, RowChange
 from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
 from upshot.reasons.failure import base_facts, dated
@@ -72,6 +74,31 @@ class Committed:
 
     def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
         return self._engine.query_many([(schema, clauses, {}, {}) for schema, clauses in queries], is_open=False)
+
+
+def causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
+    """The cause of each row of a relation that the transaction of a version inserted or deleted; `changes` are those of
+    the transaction."""
+    with state.writing("ask why rows changed") as engine:
+        refuse_unknown(state, version)
+        program, plan = state.compiled.checked, state.compiled.plan
+        deltas = {
+            each: (row_set(changes[each].inserted), row_set(changes[each].deleted))
+            for each in state.compiled.visible
+            if plan.reported(each) == ("plus", "minus") and each not in plan.on_demand.nervous
+        }
+        states, found = PastStates(state, engine), dict[Row, Cause]()
+        try:
+            after, before = (reasons_in(states.world(each), program) for each in (version, version - 1))
+            changed = Changed(program, after, before, moment_of(state, version), deltas)
+            for change, rows in ((CAME, changes[name].inserted), (WENT, changes[name].deleted)):
+                keys = {(name, one_nan(row)): row for row in rows}
+                for key, tree in changed.derivations(keys, change).items():
+                    literals = tuple(each.statement for each in tree.premises if each.change)
+                    found[keys[key]] = Cause(*changed_base_rows([tree]), literals)
+        finally:
+            states.close()
+        return found
 
 
 class AsksWhy:
