@@ -13,7 +13,7 @@ from upshot.plan.choice import read_by
 from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
-from upshot.plan.rule_plans import driven_plan, load_plan, maintenance_plans
+from upshot.plan.rule_plans import PlannedRule, driven_plan, load_plan, maintenance_plans
 from upshot.strategies.maintenance_rules import MaintenanceRule, Stage
 from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
 from upshot.strategies.strategy import Stores
@@ -35,10 +35,9 @@ def production_plan(rule: ProductionRule, statistics: Statistics) -> RulePlan:
         return replace(plan, head=derived(rule.view))
     _, state = rule.trigger
     again = rule.group is RulePurpose.REINSERT
-    plan = driven_plan(
-        rule.name, _qualified(rule.clause), None if again else rule.source, rule.driver, _CHANGE[state],
-        Action.REDERIVE if again else Action.INSERT, _resolve, statistics, head=derived(rule.view), seed=True,
-    )  # fmt: skip
+    action, source = (Action.REDERIVE, None) if again else (Action.INSERT, rule.source)
+    planned = PlannedRule(rule.name, _qualified(rule.clause), action, derived(rule.view), source)
+    plan = driven_plan(planned, rule.driver, _CHANGE[state], _resolve, statistics, seed=True)
     # The plan is shown with the rule as it was made, and a row to be inserted again is collected like any other.
     return replace(plan, clause=rule.clause, action=Action.INSERT)
 

@@ -13,7 +13,7 @@ from upshot.plan.optimizations import Optimizations
 from upshot.plan.order_body import Resolve, Resolved, Statistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
-from upshot.plan.rule_plans import driven_plan
+from upshot.plan.rule_plans import PlannedRule, driven_plan
 from upshot.rewrite.changes.change_rules import ABSENT_IN
 from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
 from upshot.rewrite.shapes import aggregate_of
@@ -92,10 +92,8 @@ def group_plans(
 
 
 def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: Statistics) -> RulePlan:
-    plan = driven_plan(
-        rule.name, rule.clause, None, position, Change.INSERTED, Action.INSERT, resolve, statistics,
-        head=rule.clause.head.relation, seed=position is None,
-    )  # fmt: skip
+    planned = PlannedRule(rule.name, rule.clause, Action.INSERT, rule.clause.head.relation)
+    plan = driven_plan(planned, position, Change.INSERTED, resolve, statistics, seed=position is None)
     if plan.driver is not None and position in rule.rows:
         plan = replace(plan, driver=replace(plan.driver, of_head=True))
     return _with_rows(rule, plan)

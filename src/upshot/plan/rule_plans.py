@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from upshot.check.program import Clause, Literal
 from upshot.plan.order_body import Resolve, Resolved, Statistics, best_start, match_atom, order_body
@@ -40,9 +41,8 @@ def load_plan(
     start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
     if by_constants and start is not None and _has_constant(clause.body[start]):
         start = None
-    return driven_plan(
-        name, clause, clause, start, Change.ALL, action, resolve, statistics, head=clause.head.relation, seed=True
-    )
+    planned = PlannedRule(name, clause, action, clause.head.relation, clause)
+    return driven_plan(planned, start, Change.ALL, resolve, statistics, seed=True)
 
 
 def _has_constant(literal: Literal) -> bool:
@@ -70,12 +70,11 @@ def maintenance_plans(
     # key, and can be long in the view itself, where a hub has many and most of them lead nowhere.
     last = layer if action in _OF_HEAD else ()
     seed = again or of_group or driven.relation not in layer
-    plans = [
-        driven_plan(
-            rule.name, rule.clause, rule.source, rule.driver, _CHANGE.get(driven.state, Change.DELETED), action,
-            resolve, statistics, head=head.relation, seed=seed, last=last,
-        )
-    ]  # fmt: skip
+    planned, change = (
+        PlannedRule(rule.name, rule.clause, action, head.relation, rule.source),
+        _CHANGE.get(driven.state, Change.DELETED),
+    )
+    plans = [driven_plan(planned, rule.driver, change, resolve, statistics, seed=seed, last=last)]
     if of_group:
         plans = [
             replace(plan, driver=replace(plan.driver, of_head=True, of_negation=False)) for plan in plans if plan.driver
@@ -95,12 +94,8 @@ def _rederivation_rounds(
     clause = Clause(rule.clause.head, body, rule.clause.types, rule.clause.origin)
     for position, literal in enumerate(body):
         if isinstance(literal, Atom) and states[literal.relation].relation in layer:
-            plans.append(
-                driven_plan(
-                    rule.name, clause, None, position, Change.REDERIVED, _ACTION[rule.stage], _resolver(states),
-                    statistics, head=states[clause.head.relation].relation, seed=False,
-                )
-            )  # fmt: skip
+            planned = PlannedRule(rule.name, clause, _ACTION[rule.stage], states[clause.head.relation].relation)
+            plans.append(driven_plan(planned, position, Change.REDERIVED, _resolver(states), statistics, seed=False))
     return plans
 
 
@@ -112,12 +107,31 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
     return resolve
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedRule:
+    """A clause to be planned: `action` puts its rows into `head`. `source` is the rule that it was made from, None if
+    its literals are in another order."""
+
+    name: str
+    clause: Clause
+    action: Action
+    head: str
+    source: Clause | None = None
+
+
 def driven_plan(
-    name: str, clause: Clause, source: Clause | None, start: int | None, change: Change, action: Action, resolve:
-    Resolve, statistics: Statistics, *, head: str, seed: bool, last: Collection[str] = (),
-) -> RulePlan:  # fmt: skip
+    planned: PlannedRule,
+    start: int | None,
+    change: Change,
+    resolve: Resolve,
+    statistics: Statistics,
+    *,
+    seed: bool,
+    last: Collection[str] = (),
+) -> RulePlan:
     """The plan of a clause from its literal at `start` on, of which the rows of `change` are taken; `last` as in
     `order_body`."""
+    clause, source, action = planned.clause, planned.source, planned.action
     body = list(clause.body)
     bound: set[str] = set()
     driver = None
@@ -131,9 +145,9 @@ def driven_plan(
         bound |= {variable for _, variable in match.binds}
     ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics, last=last)
     return RulePlan(
-        name,
+        planned.name,
         clause,
-        head,
+        planned.head,
         _arguments(clause.head),
         action,
         driver,
@@ -161,8 +175,7 @@ def guard_plans(guards: Iterable[Clause], statistics: Statistics) -> Iterator[Ru
     """The guards of `rewrite.screening`, each driven by the rows that go and by those that come."""
     for guard in guards:
         for change, state in ((Change.DELETED, State.OLD), (Change.INSERTED, State.NEW)):
+            resolve = partial(Resolved, state=state)
             yield driven_plan(
-                "guard", guard, None, 0, change, Action.INSERT,
-                lambda name, state=state: Resolved(name, state),  # type: ignore[misc]
-                statistics, head=MATCHED, seed=True,
-            )  # fmt: skip
+                PlannedRule("guard", guard, Action.INSERT, MATCHED), 0, change, resolve, statistics, seed=True
+            )

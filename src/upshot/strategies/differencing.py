@@ -10,7 +10,7 @@ levels of the network are the order of the gates, and every differential waits f
 from __future__ import annotations
 
 from upshot.rewrite.changes.change_rules import DERIVED_IN, OPPOSITE, add_group_changes, add_net_rule, differentials
-from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, DemandProgram
+from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, DemandProgram, DerivedRule
 from upshot.rewrite.demand.demand_listing import list_demand
 from upshot.rewrite.listing import RuleListing
 from upshot.rewrite.normalize.operators import is_exact
@@ -53,11 +53,10 @@ def _add_sign(demand: DemandBuilder, view: str, sign: str) -> bool:
     for clause in demand.clauses[view]:
         for each in differentials(demand, clause, sign):
             found = True
-            demand.derive(
-                f"{MARK[sign]}{each.number}", Atom(demand.name(view, state), clause.head.args), each.driver, each.rest,
-                clause.types, read=demand.state(DERIVED_IN[sign]), gate=demand.gate(view, IN_BODIES), source=clause,
-                waits=True,
-            )  # fmt: skip
+            head, read = Atom(demand.name(view, state), clause.head.args), demand.state(DERIVED_IN[sign])
+            gate = demand.gate(view, IN_BODIES)
+            derived = DerivedRule(f"{MARK[sign]}{each.number}", head, clause, read, gate, waits=True)
+            demand.derive(derived, each.driver, each.rest)
     return found
 
 

@@ -11,7 +11,7 @@ queries that propagation asks have been answered: what these found needs no proo
 from __future__ import annotations
 
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
-from upshot.rewrite.demand.demand import FILTERING, IN_BODIES, DemandBuilder
+from upshot.rewrite.demand.demand import FILTERING, IN_BODIES, DemandBuilder, DerivedRule
 from upshot.rewrite.shapes import aggregate_of
 from upshot.strategies.strategy import DemandRules, Procedure, Stores, Strategy, Verdict, ViewShape
 from upshot.syntax.ast import Atom
@@ -36,10 +36,9 @@ def _add_sign(demand: DemandBuilder, view: str, sign: str) -> None:
     for clause in demand.clauses[view]:
         for each in differentials(demand, clause, sign):
             found = True
-            demand.derive(
-                f"P{each.number}", Atom(potential, clause.head.args), each.driver, each.rest, clause.types,
-                read=demand.state(state), gate=demand.gate(view, IN_BODIES), source=clause,
-            )  # fmt: skip
+            head, gate = Atom(potential, clause.head.args), demand.gate(view, IN_BODIES)
+            derived = DerivedRule(f"P{each.number}", head, clause, demand.state(state), gate)
+            demand.derive(derived, each.driver, each.rest)
     if found:
         row, types = demand.row(view), demand.row_types(view)
         add_net_rule(demand, view, sign, potential, name="F", asked_behind=demand.gate(view, FILTERING))

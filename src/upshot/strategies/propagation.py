@@ -14,7 +14,7 @@ from itertools import count
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role
 from upshot.rewrite.changes.change_rules import ABSENT_IN, DERIVED_IN, Differential, add_group_changes, differentials
-from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, DemandProgram
+from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, DemandProgram, DerivedRule
 from upshot.rewrite.demand.demand_listing import list_demand
 from upshot.rewrite.listing import RuleListing, section
 from upshot.rewrite.normalize.operators import is_exact, operators
@@ -41,8 +41,11 @@ def add_propagation(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
 def _hand_on(demand: DemandBuilder, clause: Clause, sign: str, each: Differential) -> None:
     view = clause.head.relation
     demand.derive(
-        f"U{each.number}", Atom(demand.name(view, sign), clause.head.args), each.driver, each.rest, clause.types,
-        read=demand.state(DERIVED_IN[sign]), gate=demand.gate(view, IN_BODIES), source=clause,
+        DerivedRule(
+            f"U{each.number}", Atom(demand.name(view, sign), clause.head.args), clause,
+            demand.state(DERIVED_IN[sign]), demand.gate(view, IN_BODIES),
+        ),
+        each.driver, each.rest,
     )  # fmt: skip
 
 

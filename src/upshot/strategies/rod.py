@@ -15,6 +15,7 @@ from upshot.rewrite.demand.demand import (
     OWN_STATE,
     STATE_ABOVE,
     DemandBuilder,
+    DerivedRule,
     Read,
     RelationReading,
 )
@@ -41,13 +42,10 @@ def _add_clause(demand: DemandBuilder, clause: Clause, layer: tuple[str, ...]) -
     for letter, sign, state, read in (("D", "minus", "del", old), ("I", "plus", "ins", new)):
         head = Atom(demand.name(view, state), clause.head.args)
         for each in differentials(demand, clause, sign, {"plus": "ins", "minus": "del"}, layer):
-            demand.derive(
-                f"{letter}{each.number}", head, each.driver, each.rest, clause.types,
-                read=read, gate=gate, source=clause,
-            )  # fmt: skip
+            demand.derive(DerivedRule(f"{letter}{each.number}", head, clause, read, gate), each.driver, each.rest)
     deleted = Atom(demand.name(view, "del"), clause.head.args)
     red = Atom(demand.name(view, "red"), clause.head.args)
-    demand.derive("R", red, deleted, clause.body, clause.types, read=new, gate=gate, source=clause, rows={0})
+    demand.derive(DerivedRule("R", red, clause, new, gate, frozenset({0})), deleted, clause.body)
 
 
 def _add_states(demand: DemandBuilder, view: str) -> None:

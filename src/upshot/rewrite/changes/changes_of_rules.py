@@ -13,7 +13,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
-from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram
+from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram, DerivedRule
 from upshot.rewrite.demand.query_rules import add_query_rules
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom
@@ -96,13 +96,11 @@ def _add_sign(demand: DemandBuilder, view: str, sign: str, start: Atom) -> None:
         head = Atom(potential, clause.head.args)
         if clause not in others:
             found = True
-            demand.derive("C", head, start, clause.body, clause.types, read=read, gate=gate, source=clause)
+            demand.derive(DerivedRule("C", head, clause, read, gate), start, clause.body)
             continue
         for each in differentials(demand, clause, sign):
             found = True
-            demand.derive(
-                f"P{each.number}", head, each.driver, each.rest, clause.types, read=read, gate=gate, source=clause
-            )
+            demand.derive(DerivedRule(f"P{each.number}", head, clause, read, gate), each.driver, each.rest)
     if found:
         row = demand.row(view)
         add_net_rule(demand, view, sign, potential, name="F")

@@ -98,6 +98,20 @@ class RelationReading:
 Read = Callable[[str], RelationReading]
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedRule:
+    """The head of a rule to be made from the clause `source`, whose literals are read as `read` says. Negated views are
+    tested behind `gate`; if the rule `waits`, all of it stands there. `rows`: {0} if the driver compares whole rows."""
+
+    name: str
+    head: Atom
+    source: Clause
+    read: Read
+    gate: int
+    rows: frozenset[int] = frozenset()
+    waits: bool = False
+
+
 class DemandBuilder:
     """A demand program being made over a program in normal form.
 
@@ -302,17 +316,13 @@ class DemandBuilder:
             self._known.add(rule)
             self.rules.append(rule)
 
-    def derive(
-        self, name: str, head: Atom, driver: Atom | None, rest: Sequence[Literal], types: Mapping[str, Type], *,
-        read: Read, gate: int, source: Clause | None = None, rows: Collection[int] = (), waits: bool = False,
-    ) -> None:  # fmt: skip
-        """`head :- driver, rest.`, the literals of `rest` read as told, from the driver outward: before a view is read
-        whose rows must be asked for, what precedes it becomes a relation of its own and asks for them. Negated
-        views are tested behind `gate`; if the rule `waits`, all of it stands there. `rows`: {0} if the driver compares
-        whole rows."""
-        if driver is not None and 0 in rows:
+    def derive(self, derived: DerivedRule, driver: Atom | None, rest: Sequence[Literal]) -> None:
+        """`derived.head :- driver, rest.`, from the driver outward: before a view is read whose rows must be asked for,
+        what precedes it becomes a relation of its own and asks for them."""
+        types = derived.source.types
+        if driver is not None and 0 in derived.rows:
             driver, rest, types = self._with_nulls(driver, rest, types)
-        _Chain(self, name, head, types, read, gate, source, frozenset(rows), waits).run(driver, list(rest))
+        _Chain(self, derived, types).run(driver, list(rest))
 
     def _with_nulls(
         self, driver: Atom, rest: Sequence[Literal], types: Mapping[str, Type]
@@ -330,15 +340,12 @@ class DemandBuilder:
 class _Chain:
     """A body on its way to rules: `prefix` has been joined so far."""
 
-    def __init__(
-        self, demand: DemandBuilder, name: str, head: Atom, types: Mapping[str, Type], read: Read, gate: int,
-        source: Clause | None, rows: frozenset[int], waits: bool,
-    ) -> None:  # fmt: skip
-        self._demand, self._name, self._head, self._types = demand, name, head, types
-        self._read, self._gate, self._source, self._rows = read, gate, source, rows
+    def __init__(self, demand: DemandBuilder, derived: DerivedRule, types: Mapping[str, Type]) -> None:
+        self._demand, self._derived, self._types = demand, derived, types
+        self._rows = derived.rows
         self._prefix: list[Literal] = []
         self._bound: set[str] = set()
-        self._gated, self._waits = False, waits
+        self._gated = False
 
     def run(self, driver: Atom | None, waiting: list[Literal]) -> None:
         if driver is not None:
@@ -359,26 +366,26 @@ class _Chain:
                 case _:
                     self._prefix.append(literal)
             self._bound.update(variables(literal, inside_aggregates=False))
-        self._emit(self._head, self._name)
+        self._emit(self._derived.head, self._derived.name)
 
     def _is_asked(self, literal: Literal) -> bool:
         atom = literal.body if isinstance(literal, Not) else literal
-        return isinstance(atom, Atom) and self._read(atom.relation).asked is not None
+        return isinstance(atom, Atom) and self._derived.read(atom.relation).asked is not None
 
     def _positive(self, atom: Atom, waiting: Sequence[Literal]) -> None:
-        reading = self._read(atom.relation)
+        reading = self._derived.read(atom.relation)
         if reading.asked is not None:
             self._cut((atom, *waiting))
-            self._demand.ask(atom, reading.asked, self._bound, self._prefix, self._types, self._source)
+            self._demand.ask(atom, reading.asked, self._bound, self._prefix, self._types, self._derived.source)
         self._prefix.append(replace(atom, relation=reading.relation))
 
     def _negative(self, literal: Not, atom: Atom, waiting: Sequence[Literal]) -> None:
-        reading = self._read(atom.relation)
+        reading = self._derived.read(atom.relation)
         if reading.asked is not None:
             if not self._gated or not set(variables(atom)).issubset(variables(self._prefix[0])):
                 self._cut((literal, *waiting))
             asking = self._prefix[:1]
-            self._demand.ask(atom, reading.asked, self._bound, asking, self._types, self._source)
+            self._demand.ask(atom, reading.asked, self._bound, asking, self._types, self._derived.source)
             self._gated = True
         self._prefix.append(replace(literal, body=replace(atom, relation=reading.relation)))
 
@@ -386,22 +393,22 @@ class _Chain:
         """Make one literal of what was joined so far."""
         if len(self._prefix) <= 1 and not self._gated:
             return
-        needed = {v for literal in (*later, self._head) for v in variables(literal)}
+        needed = {v for literal in (*later, self._derived.head) for v in variables(literal)}
         kept = {v: self._types[v] for p in self._prefix for v in variables(p) if v in needed and v in self._bound}
-        view = self._source.head.relation if self._source is not None else self._head.relation
+        view = self._derived.source.head.relation
         name = self._demand.part(f"{view}_sup", view, kept)
         atom = Atom(name, tuple(map(Variable, kept)))
         self._emit(atom, "S")
         self._prefix, self._gated, self._rows = [atom], False, frozenset({0})
 
     def _emit(self, head: Atom, name: str) -> None:
-        gate = self._gate if self._gated or self._waits else None
+        gate = self._derived.gate if self._gated or self._derived.waits else None
         self._demand.add(
             name,
             head,
             self._prefix,
             self._types,
-            source=self._source,
+            source=self._derived.source,
             gate=gate,
             rows=self._rows if self._prefix else (),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upshot.check.program import Clause
-from upshot.rewrite.demand.demand import DemandBuilder
+from upshot.rewrite.demand.demand import DemandBuilder, DerivedRule
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Variable
 
@@ -26,9 +26,10 @@ def _add_query(demand: DemandBuilder, clause: Clause, state: str, adornment: str
     view = clause.head.relation
     answers = Atom(demand.name(view, state), clause.head.args)
     demand.derive(
-        "Q", answers, _asking(demand, clause, state, adornment), clause.body, clause.types,
-        read=demand.state(state), gate=demand.level[view], source=clause, rows={0},
-    )  # fmt: skip
+        DerivedRule("Q", answers, clause, demand.state(state), demand.level[view], frozenset({0})),
+        _asking(demand, clause, state, adornment),
+        clause.body,
+    )
 
 
 def _asking(demand: DemandBuilder, clause: Clause, state: str, adornment: str) -> Atom:
@@ -46,9 +47,10 @@ def _add_fold(demand: DemandBuilder, clause: Clause, state: str, adornment: str)
     rows, comparison = clause.body
     assert isinstance(rows, Atom)
     demand.derive(
-        "G", groups, _asking(demand, clause, state, adornment), (rows,), clause.types,
-        read=demand.state(state), gate=demand.level[view], source=clause,
-    )  # fmt: skip
+        DerivedRule("G", groups, clause, demand.state(state), demand.level[view]),
+        _asking(demand, clause, state, adornment),
+        (rows,),
+    )
     demand.add(
         "A", Atom(demand.name(view, state), clause.head.args), (groups, _folded(demand, comparison, state)),
         clause.types, source=clause, gate=demand.level[view],
