@@ -532,3 +532,31 @@ def test_a_group_below_a_limit_is_kept_by_a_row_that_comes_for_one_that_another_
         found = sets(answer)
         assert of("+a(1)", "+b(3)", "+e(2, 2)") in found
         assert of("-e(2, 1)", "+a(1)", "+b(3)") in found
+
+
+MEDIAN = ".decl a(g: number, x: number) .decl v(g: number, m: float) v(G, M) :- a(G, _), M = median X : { a(G, X) }."
+
+
+def test_a_median_is_not_taken_for_a_sum() -> None:
+    domain = Bounds(new_constants=0, size=2, constants=(1, 2, 3, 4), seconds=300)
+    db = database(MEDIAN, a=[(1, 1), (1, 2)])
+    assert shown(db.realize({"v": [(1, 2.0)]}, bounds=domain)) == [{"-a(1, 1)"}, {"+a(1, 3)"}, {"+a(1, 4)"}]
+    answer = db.realize({"v": [(1, 2.5)]}, bounds=domain)
+    assert {frozenset(way) for way in shown(answer)} == {
+        frozenset(way) for way in ({"-a(1, 1)", "+a(1, 3)"}, {"-a(1, 2)", "+a(1, 4)"}, {"+a(1, 3)", "+a(1, 4)"})
+    }
+    assert "a median can be made up of any others" in answer.reason
+
+
+def test_new_amounts_are_not_offered_to_a_median_that_is_compared() -> None:
+    """A smaller change could do with some of their values, and conditions on them would not be known."""
+    db = database(MEDIAN + " .decl high(g: number) high(G) :- v(G, M), M > 1.0.", a=[(1, 1), (1, 2)])
+    answer = db.realize(delete={"high": [(1,)]}, bounds=patient(new_constants=1, size=2))
+    assert shown(answer) == [{"-a(1, 2)"}]
+    assert "a median can be made up of any others" in answer.reason
+
+
+def test_texts_in_a_sequence_are_not_added_up() -> None:
+    program = ".decl a(t: symbol) .decl s(t: symbol) s(T) :- T = sequence X : { a(X) }."
+    found = database(program, a=[("y",)]).realize({"s": [("x\ny",)]}, bounds=Bounds(new_constants=0, constants=("x",)))
+    assert shown(found) == [{'+a("x")'}]

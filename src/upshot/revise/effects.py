@@ -24,7 +24,7 @@ from upshot.revise.request import Key, Row
 from upshot.revise.rule_forms import made_columns
 from upshot.revise.rules import Fold, fold_of
 from upshot.rewrite.shapes import aggregate_of
-from upshot.syntax.ast import Atom, Comparison, Not, Variable
+from upshot.syntax.ast import Atom, Comparison, Not, Variable, Wildcard
 
 Column = tuple[str, int]
 
@@ -154,8 +154,7 @@ class Looks:
         fold = self._folds.get(clause.head.relation)
         if fold is not None:
             places = (*range(fold.width), *(() if fold.target is None else (fold.target,)))
-            computed = any((fold.below, at) in self._made and (fold.below, at) in moving
-                           for at in range(len(clause.head.args) + 8))  # fmt: skip
+            computed = any(column[0] == fold.below and column in moving for column in self._made)
             return fold.below in found or computed or any((fold.below, at) in moving for at in places)
         if any(each.relation in found for each in map(_atom, clause.body) if each is not None):
             return True
@@ -166,7 +165,7 @@ class Looks:
             if column in moving and (name in used or (column in self._made and _is_joined(name, clause))):
                 return True
         return any(
-            (atom.relation, at) in moving and not isinstance(term, Variable) and not _is_wildcard(term)
+            (atom.relation, at) in moving and not isinstance(term, Variable | Wildcard)
             for atom in map(_atom, clause.body)
             if atom is not None
             for at, term in enumerate(atom.args)
@@ -186,10 +185,6 @@ def _atom(literal: Literal) -> Atom | None:
 def _cells(clause: Clause) -> list[tuple[Column, str]]:
     atoms = [atom for each in clause.body if (atom := _atom(each)) is not None]
     return [((a.relation, at), t.name) for a in atoms for at, t in enumerate(a.args) if isinstance(t, Variable)]
-
-
-def _is_wildcard(term: object) -> bool:
-    return type(term).__name__ == "Wildcard"
 
 
 def _joins(literal: Literal) -> bool:

@@ -1,7 +1,8 @@
 """Groups of aggregates as rules of the solver: count, sum and mean as weights of rows, min and max by their rows.
 
 Where a row with a fresh amount is in a sum, the solver decides freely how the sum compares, and a witness is looked for
-that agrees; so it does where rows may come to the group that are not known yet.
+that agrees; so it does where rows may come to the group that are not known yet. What a median, or any other function,
+comes to is always decided freely, and computed for each candidate.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
 from upshot.revise.rules import COUNT
 from upshot.syntax.ast import Comparison, Constant
+from upshot.values.aggregates import AGGREGATES
 
 if TYPE_CHECKING:
     from upshot.revise.solver import Solver
@@ -60,6 +62,10 @@ class GroupRules:
     def equals(self, value: Any) -> int:
         """A literal that is true if the group comes to a value."""
         number = number_of(value)
+        if number is None and not self.group.fold.is_followed:
+            decided = self._solver.atom()
+            self._solver.rule(decided, [], choice=True)
+            return decided
         if number is None:
             # Values without an order are folded by min and max of nothing else: no row has them.
             return self._solver.any_of([self._solver.truth(key) for key, each in self._rows if each == value])
@@ -101,9 +107,9 @@ class GroupRules:
         return less, equal, greater
 
     def _native(self, number: Fraction) -> tuple[int, int] | None:
-        """Literals for at least, and more than, a number; None if weights are too large."""
+        """Literals for at least, and more than, a number; None if weights are too large, or are none."""
         plain = [(key, number_of(value)) for key, value in self._rows if not isinstance(value, Symbol)]
-        if any(value is None for _, value in plain):
+        if not self.group.fold.is_followed or any(value is None for _, value in plain):
             return None
         is_mean = self.group.fold.function == "mean"
         amounts = [(key, value - (number if is_mean else 0)) for key, value in plain if value is not None]
@@ -186,6 +192,8 @@ def with_totals(
             for name, factor in subject.parts:
                 if name in totals:
                     value = total_value(program.totals[name], program, true)
+                    if value is None and _is_undecided(program.totals[name], program, true):
+                        return None
                     if value is None:
                         break
                 else:
@@ -215,6 +223,14 @@ def total_value(total: Symbol, program: GroundProgram, true: Collection[Key]) ->
     return group_value(group, true, program.demand.types)
 
 
+def _is_undecided(total: Symbol, program: GroundProgram, true: Collection[Key]) -> bool:
+    """Test whether a fresh amount is in a group of which no conditions on it can be stated."""
+    group = program.groups.get(total.group or ("", ()))
+    if group is None or group.fold.is_followed:
+        return False
+    return any(isinstance(group.fold.folded(key[1]), Symbol) for key in group.rows if key in true)
+
+
 def group_value(group: GroupNode, true: Collection[Key], types: Mapping[str, Any]) -> Linear | None:
     """The value of a group, with symbols for fresh amounts; None if it has no rows or is no sum of them."""
     rows = {group.fold.same(key): key[1] for key in group.rows if key in true}
@@ -222,6 +238,10 @@ def group_value(group: GroupNode, true: Collection[Key], types: Mapping[str, Any
     amounts = [each for each in amounts if each is not None]
     if not amounts:
         return None
+    if not group.fold.is_followed:
+        if group.fold.amount is None or any(isinstance(each, Symbol) for each in amounts):
+            return None
+        return as_linear(AGGREGATES[group.fold.function].python(amounts, group.fold.amount))
     made = []
     for each in amounts:
         if isinstance(each, Symbol):

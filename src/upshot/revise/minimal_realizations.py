@@ -45,7 +45,7 @@ from upshot.revise.groups import with_totals
 from upshot.revise.instances import has_symbol
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, World
-from upshot.revise.rules import Column, Rules
+from upshot.revise.rules import COUNT, Column, Rules
 from upshot.revise.solver import Block, Model, Solver
 from upshot.revise.trial import MOST_SPREAD, Trial
 from upshot.syntax.ast import Comparison, Variable
@@ -405,6 +405,8 @@ class Search:
         if len(totals) != 1:
             return False
         group = self.program.groups.get(self.program.totals[totals[0]].group or ("", ()))
+        if group is not None and not group.fold.is_followed:
+            return False
         if group is not None and group.fold.function in ("min", "max"):
             return True
         if len(names) > 1 or group is None:
@@ -558,11 +560,11 @@ class Search:
                 yield ("new values", "rounds", "size")
 
     def _note_sums(self) -> None:
-        """Sums and means can be made up of endlessly many amounts."""
+        """Sums, means and medians can be made up of endlessly many amounts."""
         for group in self.program.groups.values():
             fold = group.fold
             is_open = any(not self.program.nodes[key].is_stored for key in group.rows)
-            if fold.function not in ("sum", "mean") or fold.target is None or not is_open:
+            if fold.function in (COUNT, "min", "max") or fold.target is None or not is_open:
                 continue
             columns = [
                 f"`{self.rules.shown(name)}.{self.rules.program.schemas[name].columns[place].name}`"

@@ -57,8 +57,15 @@ class Fold:
     type: Type
     target: int | None = None
     constant: Any = None
+    amount: Type | None = None
+    """The type of what is folded, if that is a column."""
     handed: Handed | None = None
     """The column of `below` that holds what other groups come to, if it is not folded."""
+
+    @property
+    def is_followed(self) -> bool:
+        """Test whether the solver knows the function; it decides freely what groups of any other come to."""
+        return self.function in (COUNT, "sum", "mean", "min", "max")
 
     def same(self, key: Key) -> Key:
         """The key of rows of which at most one can be present."""
@@ -89,7 +96,9 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
     type = schemas[view].columns[-1].type
     match aggregate.target:
         case Variable() as variable:
-            return Fold(view, inner.relation, aggregate.function, width, type, inner.args.index(variable))
+            place = inner.args.index(variable)
+            amount = schemas[inner.relation].columns[place].type
+            return Fold(view, inner.relation, aggregate.function, width, type, place, amount=amount)
         case Constant(value):
             return Fold(view, inner.relation, aggregate.function, width, type, None, value)
         case _:
