@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import re
 
 import pytest
 
 import upshot
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.scripts.script_file import show_row
+from upshot.core.types import Kind
+from upshot.syntax.items import LATTICES
+from upshot.values.aggregates import AGGREGATES
 
 PAGE = ROOT / "docs" / "reference" / "language.md"
 
@@ -52,3 +56,14 @@ def test_the_python_of_the_page_runs() -> None:
     outcome = doctest.testfile(str(PAGE), module_relative=False)
     assert outcome.attempted
     assert not outcome.failed
+
+
+def test_every_construct_has_an_example() -> None:
+    text = "\n".join(each.text for each in blocks(PAGE) if each.language in ("datalog", "python"))
+    declared = [*LATTICES, "eqrel", "choice-domain", "inline", "btree", "brie", "overridable"]
+    declared += ["key", "foreign", "determines", "notnull", "check"]
+    items = [".decl", ".type", ".comp", ".init", ".override", ".functor", ".view", ".deny", ".rule", ".activate"]
+    items += [".pragma", ".plan", ".limitsize", "#define", "#ifdef", "pure", "stateful", "fold", "range", "nil", "as"]
+    kinds = [kind.value for kind in Kind if kind is not Kind.RECORD]
+    wanted = {*AGGREGATES, *declared, *items, *kinds}
+    assert [word for word in sorted(wanted) if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)] == []
