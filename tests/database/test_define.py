@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import upshot
 from tests.database.conftest import PATHS
+from upshot.check.clause.clauses import ClauseMaker, Inferred
+from upshot.syntax.ast import Atom
 
 
 def insert(db: upshot.Database, name: str, rows: list[tuple[object, ...]]) -> upshot.Transaction:
@@ -214,6 +217,55 @@ def test_a_subtype_can_be_redefined(db: upshot.Database) -> None:
     db.define(".type Other <: symbol  .decl f(x: Other)  .input f")
     assert db.rows("e") == {("a",)}
     assert [directive.relation for directive in db.directives] == ["f"]
+
+
+def test_a_definition_checks_only_the_rules_that_are_new(db: upshot.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = (f".decl v{i}(x: number)\nv{i}(X) :- e(X, Y), Y > {i}.\n" for i in range(50))
+    db.define(".decl e(x: number, y: number)\n" + "".join(views))
+    checked: list[str] = []
+    rule = ClauseMaker.rule
+
+    def counted(self: ClauseMaker, heads: tuple[Atom, ...], *args: Any, **options: Any) -> list[Inferred]:
+        checked.extend(head.relation for head in heads)
+        return rule(self, heads, *args, **options)
+
+    monkeypatch.setattr(ClauseMaker, "rule", counted)
+    db.define(".decl w(x: number)\nw(X) :- v3(X).\nw(X) :- e(_, X).")
+    assert checked == ["w", "w"]
+    checked.clear()
+    db.define(".decl v3(x: number, y: number)\nv3(X, Y) :- e(X, Y).\n.decl w(x: number)\nw(X) :- v3(X, _).")
+    assert checked == ["v3", "w"]
+    insert(db, "e", [(1, 20)])
+    assert db.rows("w") == {(1,)}
+    db.verify()
+
+
+def test_a_rule_is_checked_again_when_a_relation_that_it_names_gets_other_columns(db: upshot.Database) -> None:
+    db.define(".decl e(x: number)\n.decl v(x: number)\nv(X) :- e(Y), X = Y + 1.\n.decl w(x: number)\nw(X) :- v(X).")
+    with pytest.raises(upshot.ProgramError) as error:
+        db.define(".decl e(x: symbol)")
+    assert {each.span.line for each in error.value.diagnostics if each.span is not None}
+    with pytest.raises(upshot.ProgramError, match="columns"):
+        db.define(".decl v(x: number, y: number)\nv(X, X) :- e(X).")
+    db.define(".decl e(x: number?)")
+    insert(db, "e", [(1,), (None,)])
+    assert db.rows("w") == {(2,)}
+
+
+def test_rules_are_checked_again_under_other_types(db: upshot.Database) -> None:
+    db.define(".type Shape = Circle { r: number } | Point {}\n.decl s(x: Shape)\n.decl v(r: number)")
+    db.define("v(R) :- s($Circle(R)).")
+    with pytest.raises(upshot.ProgramError):
+        db.define(".type Shape = Square { a: number } | Point {}")
+    with pytest.raises(upshot.ProgramError):
+        db.define(".type Shape = Circle { r: symbol } | Point {}")
+
+
+def test_a_rule_with_a_warning_warns_in_later_definitions_too(db: upshot.Database) -> None:
+    db.define(".decl e(x: number, y: number)\n.decl v(x: number)\nv(X) :- e(X, Y).")
+    made = db.define(".decl w(x: number)\nw(X) :- e(X, _).")
+    again = db.define(".decl u(x: number)\nu(X) :- e(X, _).")
+    assert [each.slug for each in made.warnings] == [each.slug for each in again.warnings]
 
 
 def test_dropping_a_view(loaded: upshot.Database) -> None:

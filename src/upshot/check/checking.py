@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from upshot.check import active
 from upshot.check.clause.clause_form import TRUE
@@ -22,7 +22,7 @@ from upshot.check.names.relations import Relations, relations
 from upshot.check.names.type_names import type_names
 from upshot.check.names.variables import atoms, fresh_name
 from upshot.check.options import check_directives, constraint_policies, view_options
-from upshot.check.program import CheckedProgram, CheckedRules, Clause, Constraint
+from upshot.check.program import NOTHING_KNOWN, CheckedProgram, CheckedRules, Clause, Constraint, KnownRule, KnownRules
 from upshot.check.short_forms import short_forms
 from upshot.check.strata import Components, Need, needs, order, unstratified, view_names
 from upshot.core.diagnostic import Diagnostic
@@ -56,14 +56,16 @@ from upshot.values.functors import is_functor
 from upshot.values.ranges import RANGE
 
 
-def check(program: Program) -> CheckedProgram:
-    """The program resolved, typed, safe and stratified; raises `ProgramError` with all that is wrong with it."""
+def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgram:
+    """The program resolved, typed, safe and stratified; raises `ProgramError` with all that is wrong with it.
+    Rules that were checked `before` are not checked again."""
     findings = Findings()
     items = _Items.of(program.items)
+    earlier, declared_types = before.under(items.types), tuple(items.types)
     _note_ignored(items.ignored, findings)
     types = type_names(items.types, findings)
     own_functions = functors(items.functors, types, findings)
-    items = items.resolved(own_functions, findings).inlined(findings)
+    items = items.resolved(own_functions, findings, earlier).inlined(findings)
     special = expanded(items.declarations, items.rules, items.subsumptions, types.records, findings)
     items = replace(items, declarations=special.declarations, rules=special.rules, subsumptions=special.subsumptions)
     known = relations(items.declarations, types, findings)
@@ -77,8 +79,8 @@ def check(program: Program) -> CheckedProgram:
     input_part = _input_parts(known, denied, items.directives)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
     names = NameCheck(known.schemas, denied, findings, rules=frozenset(rule.name for rule in items.active))
-    clauses, facts = _rules(items.rules, maker, names)
-    grown = growing([*clauses, *_loads(known, special, input_part)], maker, known.schemas)
+    made = _rules(items.rules, maker, names, earlier)
+    grown = growing([*made.clauses, *_loads(known, special, input_part)], maker, known.schemas)
     constraints = constraint_clauses(items.denies, maker, names)
     visible = {**known.schemas, **constraints.schemas}
     check_directives(items.directives, visible, findings)
@@ -88,7 +90,7 @@ def check(program: Program) -> CheckedProgram:
     checked = CheckedProgram(
         schemas=schemas,
         clauses=(*grown.clauses, *constraints.clauses, *rules.clauses),
-        facts={name: tuple(rows) for name, rows in facts.items()},
+        facts={name: tuple(rows) for name, rows in made.facts.items()},
         strata=_strata(schemas, items, rules, grown, findings),
         options={**view_options(items.views, visible, findings), **rules.options},
         constraints=_policies((*constraints.names, *short.names), left_out, items.policies, findings),
@@ -105,7 +107,7 @@ def check(program: Program) -> CheckedProgram:
     findings.raise_errors()
     if checked.rules:
         active.triggering.warn_of_interplay(checked, findings)
-    return replace(checked, warnings=findings.sorted_warnings())
+    return replace(checked, warnings=findings.sorted_warnings(), known=KnownRules(declared_types, made.known))
 
 
 def _active_rules(items: _Items, views: Sequence[Clause], maker: ClauseMaker, names: NameCheck) -> CheckedRules:
@@ -165,15 +167,15 @@ class _Items:
                     result.ignored.append(item)
         return result
 
-    def resolved(self, known: Functors, findings: Findings) -> _Items:
-        """The same items, with the types of the functions that they call."""
+    def resolved(self, known: Functors, findings: Findings, earlier: Collection[int]) -> _Items:
+        """The same items, with the types of the functions that they call; rules known from `earlier` call none."""
         return replace(
             self,
-            rules=list(resolved(tuple(self.rules), known, findings)),
+            rules=[each if id(each) in earlier else resolved(each, known, findings) for each in self.rules],
             subsumptions=list(resolved(tuple(self.subsumptions), known, findings)),
             disjunctive=list(resolved(tuple(self.disjunctive), known, findings)),
             denies=list(resolved(tuple(self.denies), known, findings)),
-            declarations=list(resolved(tuple(self.declarations), known, findings)),
+            declarations=[resolved(each, known, findings) if each.constraints else each for each in self.declarations],
             active=list(resolved(tuple(self.active), known, findings)),
         )
 
@@ -271,19 +273,35 @@ def _load_clause(schema: Schema, part: str) -> Clause:
     return Clause(head, (Atom(part, args, span=schema.span),), types, schema.span)
 
 
-def _rules(
-    rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck
-) -> tuple[list[Clause], dict[str, list[tuple[object, ...]]]]:
-    """The clauses of all views and the facts of all base relations."""
-    clauses: list[Clause] = []
-    facts: dict[str, list[tuple[object, ...]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The clauses of all views, the facts of all base relations, and the rules that a later check need not look at."""
+
+    clauses: list[Clause] = field(default_factory=list)
+    facts: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
+    known: dict[int, KnownRule] = field(default_factory=dict)
+
+
+def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier: Mapping[int, KnownRule]) -> _Made:
+    """What the rules come to; the clauses of those known from `earlier` are taken from there."""
+    made = _Made()
     for rule in rules:
-        if _is_fact(rule):
+        known = earlier.get(id(rule))
+        if known is not None and not maker.vague and known.fits(maker.schemas):
+            made.clauses.extend(known.clauses)
+            made.known[id(rule)] = known
+        elif _is_fact(rule):
             for head in rule.heads:
-                _fact(head, rule, maker, names, clauses, facts)
+                _fact(head, rule, maker, names, made.clauses, made.facts)
         else:
-            clauses += _rule(rule, maker, names)
-    return clauses, facts
+            met = maker.findings.met
+            clauses = _rule(rule, maker, names)
+            made.clauses.extend(clauses)
+            if maker.findings.met == met:
+                nodes = rule.heads if rule.body is None else (*rule.heads, rule.body)
+                schemas = {atom.relation: maker.schemas[atom.relation] for node in nodes for atom in atoms(node)}
+                made.known[id(rule)] = KnownRule(rule, schemas, tuple(clauses))
+    return made
 
 
 def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMaker, names: NameCheck) -> None:

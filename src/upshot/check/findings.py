@@ -25,6 +25,8 @@ class Findings:
         self.warnings: list[Diagnostic] = []
         self.reported = 0
         """Errors reported so far, repetitions counted: what a caller compares to see whether a step went well."""
+        self.met = 0
+        """Findings of every severity so far, repetitions counted."""
         self._seen: set[tuple[str, str, int | None]] = set()
         self._suggestions: dict[str, str] = {}
         self._comparisons = 0
@@ -46,6 +48,7 @@ class Findings:
     def repeat(self) -> None:
         """Count an error that an earlier step reported, in the step that meets it again."""
         self.reported += 1
+        self.met += 1
 
     def suggest(self, name: str, known: Collection[str], otherwise: str) -> str:
         """The closest known name as a question, or what else to do."""
@@ -73,6 +76,7 @@ class Findings:
 
     def _add(self, diagnostic: Diagnostic) -> None:
         span = diagnostic.span
+        self.met += 1
         self.reported += diagnostic.severity is Severity.ERROR
         key = (diagnostic.slug, diagnostic.message, None if span is None else span.start)
         if key in self._seen:

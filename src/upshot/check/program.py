@@ -11,7 +11,7 @@ from upshot.core.operations import SIGNS
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.syntax.ast import Atom, Comparison, Directive, Not, Test
+from upshot.syntax.ast import Atom, Comparison, Directive, Not, Rule, Test, TypeDeclaration
 
 if TYPE_CHECKING:
     from upshot.check.strata import Need
@@ -163,6 +163,36 @@ class CheckedRules:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownRule:
+    """A rule that was checked without a finding. Its clauses stay the same as long as the relations that it names have
+    the same `schemas`."""
+
+    rule: Rule
+    schemas: Mapping[str, Schema]
+    clauses: tuple[Clause, ...]
+
+    def fits(self, schemas: Mapping[str, Schema]) -> bool:
+        """Test whether every relation of the rule has the schema that the clauses were made for."""
+        return all(schemas.get(name) == schema for name, schema in self.schemas.items())
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRules:
+    """The rules of a checked program by identity, under its type declarations: a larger program that has them too takes
+    their clauses as they are."""
+
+    types: tuple[TypeDeclaration, ...] = ()
+    rules: Mapping[int, KnownRule] = field(default_factory=dict)
+
+    def under(self, types: Sequence[TypeDeclaration]) -> Mapping[int, KnownRule]:
+        """The rules, if these are the declarations that they were checked under."""
+        return self.rules if self.types == tuple(types) else {}
+
+
+NOTHING_KNOWN = KnownRules()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedProgram:
     """`strata`: the views (constraints included) in evaluation order; each inner tuple is one strongly connected
     component of the dependency graph, so a component is recursive when it has two views or one that uses itself.
@@ -192,3 +222,4 @@ class CheckedProgram:
     undecided: frozenset[str] = frozenset()
     """The relations that depend on a rule with alternatives in its head: they have no rows here."""
     warnings: tuple[Diagnostic, ...] = ()
+    known: KnownRules = field(default_factory=KnownRules, repr=False, compare=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.active.rules import ActiveRules
 from upshot.check import check, with_findings
+from upshot.check.program import NOTHING_KNOWN
 from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.schema import Role
 from upshot.database.explain.dependencies import inputs
@@ -165,7 +166,7 @@ def compile_without(relation: str, defined: Compiled) -> Compiled:
 def _compiled(
     program: Program, before: ProgramPlan | None = None, *, stored: bool = False, new: tuple[Item, ...] = ()
 ) -> Compiled:
-    checked, bindings = check(program), None
+    checked, bindings = check(program, NOTHING_KNOWN if before is None else before.source.known), None
     if any(rule.bindings for rule in checked.rules):
         bindings = BindingRows.of(checked.rules, new)
         program = replace(program, items=without_values(program.items))
