@@ -239,6 +239,20 @@ def test_a_staged_copy_without_its_content_is_a_torn_state(spark: Any, tmp_path:
     assert found.value.code == "state-mismatch"
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["gone", "another"])
+def test_a_staged_copy_that_lost_a_file_is_a_torn_state_and_not_fewer_rows(
+    spark: Any, tmp_path: Path, cut: bool
+) -> None:
+    """A rule of a bucket that deletes old objects, or somebody who cleans up."""
+    follower = Follower(spark, tmp_path / "staging", EDGE, "csv", table(tmp_path / "t", a="x,y\n1,1\n", b="x,y\n2,2\n"))
+    end = follower.look()
+    file = min((tmp_path / "staging").glob("*/*.parquet"))
+    file.write_bytes(file.read_bytes() + b" ") if cut else file.unlink()
+    with pytest.raises(DataError, match="is not as it was written") as found:
+        follower.read(end)
+    assert found.value.code == "state-mismatch"
+
+
 # ---- ordinary bad input -------------------------------------------------------------------------------
 
 
