@@ -11,9 +11,8 @@ from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.one_task import one_task
 from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.jobs.waves import Task, run_together
-from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
-from upshot.engine.spark.rounds.component import Propagation
+from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
 from upshot.engine.spark.rounds.screening import screen
 from upshot.engine.spark.storage.pieces import LocalPiece
@@ -22,7 +21,6 @@ from upshot.engine.spark.tables.table import Table, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
-from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change
 from upshot.strategies.strategy import Procedure
 
@@ -33,19 +31,19 @@ class Attempt:
 
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Jobs,
-        limits: Limits, *, fresh: frozenset[tuple[str, ...]], recursions: Mapping[tuple[str, ...], Recursion],
-        rule_changes: Mapping[tuple[str, ...], RuleChange], on_demand: OnDemandTask | None = None,
+        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}
         self._plan = plan
         # Guards are made from the present rules; a definition that is open may follow from other ones.
-        defines = fresh or rule_changes or (on_demand is not None and on_demand.defines)
+        defines = any(each.fresh or each.rule_change is not None for each in starts.values())
+        defines = defines or (on_demand is not None and on_demand.defines)
         self._screens = limits.optimizations.screening and not defines
         self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
         self._components = [each for each in self._components if each.views[0] not in skipped]
         self._on_demand = on_demand
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
-        self._fresh, self._rule_changes, self._recursions = fresh, rule_changes, recursions
+        self._starts = starts
         self._running: dict[str, Propagation] = {}
         self.work = Work()
 
@@ -80,20 +78,17 @@ class Attempt:
             yield from screen(self._plan, table, self._answers.session, self._limits)
 
     def _begin(self, component: ComponentPlan) -> Steps[None] | None:
-        fresh, change = component.views in self._fresh, self._rule_changes.get(component.views)
-        if not fresh and change is None:
+        start = self._starts.get(component.views, ComponentStart())
+        if not start.fresh and start.rule_change is None:
             if not any(self._tables[name].matters for name in component.reads):
                 return None
             if self._limits.optimizations.event_paths and self._is_idle(component):
                 return None
-        if change is not None:
+        if start.rule_change is not None:
             # Production rules do not follow a change of rules themselves.
-            component = change.after
+            component = start.rule_change.after
         kind = _KINDS.get(component.strategy.procedure, Propagation)
-        propagation = kind(
-            component, self._tables, self._schemas, self._answers.session, self._limits, small=self._answers.small,
-            fresh=fresh, rule_change=change, recursion=self._recursions.get(component.views),
-        )  # fmt: skip
+        propagation = kind(component, self._tables, self._schemas, self._answers, self._limits, start)
         self._running[_name(component)] = propagation
         return propagation.run()
 

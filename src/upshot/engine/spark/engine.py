@@ -26,6 +26,7 @@ from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.installed import release as _release
 from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.rounds.component import ComponentStart
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, Piece
 from upshot.engine.spark.tables.input_rows import InputRows
@@ -309,13 +310,20 @@ class SparkEngine:
             previous.committed = self._answers.run(self._rows_before(view))
         attempt = Attempt(
             self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
-            fresh=self._now.fresh if self._before is not None else frozenset(), recursions=self._now.recursions,
-            rule_changes=self._now.rule_changes, on_demand=self._task_on_demand(),
+            self._starts(), self._task_on_demand(),
         )  # fmt: skip
         changed = attempt.run(self._staged)
         self.work = attempt.work
         self.work.jobs = self._answers.jobs - before + self._asked
         return {name: self._delta(name) for name in changed}
+
+    def _starts(self) -> dict[tuple[str, ...], ComponentStart]:
+        now = self._now
+        fresh = now.fresh if self._before is not None else frozenset()
+        return {
+            views: ComponentStart(views in fresh, now.rule_changes.get(views), now.recursions.get(views))
+            for views in {*fresh, *now.rule_changes, *now.recursions}
+        }
 
     def _task_on_demand(self) -> OnDemandTask | None:
         now = self._now

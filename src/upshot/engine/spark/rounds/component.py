@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from upshot.core.errors import LimitError
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import Steps
+from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.rounds.counts import count
 from upshot.engine.spark.rounds.derivations import new_rows
@@ -35,20 +36,28 @@ Taken = Callable[[str, Piece], None]
 _SIGN = {Action.GAIN: 1, Action.LOSE: -1}
 
 
+@dataclass(frozen=True, slots=True)
+class ComponentStart:
+    """The start of a component in a commit. `fresh`: its views are computed from nothing; `rule_change`: they follow
+    from the old rules to the present ones; `recursion`: it runs whole in the tasks of one job."""
+
+    fresh: bool = False
+    rule_change: RuleChange | None = None
+    recursion: Recursion | None = None
+
+
 class Propagation:
-    """`fresh`: the views are computed from nothing; `rule_change`: they follow from the old rules to the present ones.
-    The tables of what it reads are settled when it runs; its own are settled by it."""
+    """The tables of what it reads are settled when it runs; its own are settled by it."""
 
     def __init__(
-        self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], session: SparkSession,
-        limits: Limits, *, small: int, fresh: bool, rule_change: RuleChange | None = None,
-        recursion: Recursion | None = None,
+        self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], jobs: Jobs,
+        limits: Limits, start: ComponentStart,
     ) -> None:  # fmt: skip
         self.plan, self.work = plan, ViewWork()
-        self._tables, self._schemas, self._session = tables, schemas, session
-        self._limits, self._small, self._fresh = limits, small, fresh
-        self._rule_change = rule_change if not fresh else None
-        self._recursion = recursion
+        self._tables, self._schemas, self._session = tables, schemas, jobs.session
+        self._limits, self._small, self._fresh = limits, jobs.small, start.fresh
+        self._rule_change = start.rule_change if not start.fresh else None
+        self._recursion = start.recursion
         self._views = {view: tables[view] for view in plan.views}
         self._working = {view: table.committed for view, table in self._views.items()}
         """The new state of the views so far."""
