@@ -34,7 +34,7 @@ class FormatMistake(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Format(Generic[Opener]):
+class PipelineFormat(Generic[Opener]):
     """`keys` are those that only this format has, `check` finds mistakes in their values; it also gets the name of the
     section."""
 
@@ -120,11 +120,11 @@ _PATH = Key("location", required=True)
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
 _FEED = {"feed": Key("flag", default=True), "distinct": Key("flag", default=False)}
 
-SOURCES: Mapping[str, Format[Callable[[SourceConfig, Schema, Staging, str], Source]]] = {
-    "changes": Format({"path": _PATH, "on_missing": _MISSING}, _changes),
-    "delta": Format({"path": _PATH, **_FEED}, _delta),
-    "parquet": Format({"path": _PATH, "on_missing": _MISSING}, _parquet),
-    "csv": Format(
+SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, str], Source]]] = {
+    "changes": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _changes),
+    "delta": PipelineFormat({"path": _PATH, **_FEED}, _delta),
+    "parquet": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _parquet),
+    "csv": PipelineFormat(
         {
             "path": _PATH,
             "on_missing": _MISSING,
@@ -137,8 +137,8 @@ SOURCES: Mapping[str, Format[Callable[[SourceConfig, Schema, Staging, str], Sour
         },
         _csv,
     ),
-    "table": Format({"table": Key(required=True), **_FEED}, _table),
-    "jdbc": Format(
+    "table": PipelineFormat({"table": Key(required=True), **_FEED}, _table),
+    "jdbc": PipelineFormat(
         {
             "url": Key(required=True),
             "table": Key(),
@@ -153,7 +153,7 @@ SOURCES: Mapping[str, Format[Callable[[SourceConfig, Schema, Staging, str], Sour
         _jdbc,
         _jdbc_mistakes,
     ),
-    "kafka": Format(
+    "kafka": PipelineFormat(
         {
             "servers": Key(required=True),
             "topic": Key(required=True),
@@ -233,15 +233,15 @@ def _needs_table(found: Mapping[str, Any], section: str) -> Iterator[FormatMista
 
 _PLACES = {"path": Key("location", default=""), "changes": Key("location", default="")}
 
-SINKS: Mapping[str, Format[Callable[[SinkConfig, SinkSetting], Iterable[Sink]]]] = {
-    "delta": Format(_PLACES, _delta_sinks, _needs_place),
-    "parquet": Format({**_PLACES, "keep": Key("count", default=2)}, _parquet_sinks, _needs_place),
-    "table": Format(
+SINKS: Mapping[str, PipelineFormat[Callable[[SinkConfig, SinkSetting], Iterable[Sink]]]] = {
+    "delta": PipelineFormat(_PLACES, _delta_sinks, _needs_place),
+    "parquet": PipelineFormat({**_PLACES, "keep": Key("count", default=2)}, _parquet_sinks, _needs_place),
+    "table": PipelineFormat(
         {"table": Key(default=""), "changes_table": Key(default=""), "partition_by": Key("texts", default=())},
         _table_sinks,
         _needs_table,
     ),
-    "console": Format({}, _console_sinks),
+    "console": PipelineFormat({}, _console_sinks),
 }
 """The formats of sinks."""
 

@@ -21,7 +21,7 @@ from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
 from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, Key
 from upshot.pipeline.config.toml_places import read_toml
-from upshot.pipeline.formats import SINK_KEYS, SINKS, SOURCE_KEYS, SOURCES, Format
+from upshot.pipeline.formats import SINK_KEYS, SINKS, SOURCE_KEYS, SOURCES, PipelineFormat
 from upshot.spark.lake_path import AnyPath, located
 from upshot.spark.location import has_scheme
 
@@ -190,7 +190,7 @@ class _ConfigReading:
         return SinkConfig(name, format, found["path"] or "", found["changes"] or "", options, span)
 
     def _of_format(
-        self, path: tuple[str, ...], table: Any, formats: Mapping[str, Format[Any]], common: Mapping[str, Key]
+        self, path: tuple[str, ...], table: Any, formats: Mapping[str, PipelineFormat[Any]], common: Mapping[str, Key]
     ) -> tuple[str, dict[str, Any]]:
         """The table read with the keys of its format; keys of any format are known as long as that is not clear."""
         format = table.get("format") if isinstance(table, dict) else None
