@@ -112,11 +112,10 @@ def stored_in(program: DemandProgram) -> set[str]:
 
 
 def afresh_on_demand(before: ProgramPlan | None, plan: ProgramPlan, touched: Collection[str]) -> frozenset[str]:
-    """The views that were not on demand before, that are defined otherwise (`touched`), or whose copy comes or goes."""
-    known = before.on_demand.strategies.keys() if before is not None else frozenset()
-    kept = before.on_demand.kept if before is not None else frozenset()
-    return frozenset(
-        view
-        for view in plan.on_demand.strategies
-        if view in touched or view not in known or (view in kept) != (view in plan.on_demand.kept)
-    )
+    """The views that were not on demand before, that are defined otherwise (`touched`), whose copy comes or goes, or
+    that become nervous or strict: nervous changes are no difference of two states."""
+    if before is None:
+        return frozenset(plan.on_demand.strategies)
+    old, new = before.on_demand, plan.on_demand
+    turned = (old.kept ^ new.kept) | (old.nervous ^ new.nervous)
+    return frozenset(view for view in new.strategies if view in touched or view not in old.strategies or view in turned)
