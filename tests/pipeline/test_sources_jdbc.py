@@ -102,6 +102,16 @@ def test_added_rows_of_a_refused_batch_are_copied_again_once_corrected(database:
     assert follower.step() is None
 
 
+def test_a_copy_of_added_rows_that_lost_a_file_is_a_torn_state(database: Cluster, follow: Make, tmp_path: Path) -> None:
+    database.run("drop table if exists log", "create table log (x bigint, y bigint)", "insert into log values (1, 1)")
+    follower = follow(table="log", watermark="x")
+    end = follower.look()
+    min((tmp_path / "staging").glob("*/*.parquet")).unlink()
+    with pytest.raises(DataError, match="is not as it was written") as found:
+        follower.read(end)
+    assert found.value.code == "state-mismatch"
+
+
 def test_what_keeps_the_database_from_answering_is_told_without_the_password(
     follow: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

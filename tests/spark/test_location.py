@@ -120,6 +120,16 @@ def test_a_schema_is_removed_once_its_owner_has_not_signed_for_days(spark: Any, 
     made[1]._forget()
 
 
+def test_a_table_that_lost_a_file_does_not_count_fewer_rows(spark: Any, tmp_path: Path) -> None:
+    workspace = CatalogWorkspace(uri_of(tmp_path), spark)
+    stored = workspace.write(spark.createDataFrame([(1,), (2,)], "x long").repartition(2))
+    assert sum(workspace.counts(stored.files)) == 2
+    with pytest.raises(EngineError) as found:
+        workspace.counts([*stored.files, stored.files[0] + ".gone"])
+    workspace.remove()
+    assert found.value.code == "lost-rows"
+
+
 def test_a_location_that_is_not_shared_is_refused_by_name_and_asked_about_once(
     spark: Any, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

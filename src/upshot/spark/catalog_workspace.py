@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upshot.core.errors import EngineError
-from upshot.spark.failures import translated
+from upshot.spark.failures import missing_file, translated
 from upshot.spark.location import LocalFiles, child, exact_path, has_scheme, local_path, spark_path, uri_of
 from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace, is_alive, owner_record, rows_in
@@ -134,8 +134,12 @@ class CatalogWorkspace(Workspace):
 
     def counts(self, files: Collection[str]) -> list[int]:
         paths = [exact_path(uri) for uri in files]
-        found = self._counts(self._session.read.parquet(*paths)) if paths else {}
-        return [found.get(uri, 0) for uri in files]
+        with _reported(self.uri):
+            found = self._counts(self._session.read.parquet(*paths)) if paths else {}
+        # Only files with rows are in it.
+        if gone := [uri for uri in files if uri not in found]:
+            raise missing_file(gone[0])
+        return [found[uri] for uri in files]
 
     def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
         """All rows at once: they come by way of a job."""
@@ -178,8 +182,11 @@ def _reported(location: str) -> Iterator[None]:
     except EngineError:
         raise
     except Exception as error:
+        found = translated(error)
+        if found.code == "lost-rows":
+            raise found from error
         raise EngineError(
-            f"location `{location}` cannot be used: {translated(error).message}",
+            f"location `{location}` cannot be used: {found.message}",
             code="location-unusable",
             help="name one where the session may make tables, in `location` or the setting `upshot.location`",
         ) from error

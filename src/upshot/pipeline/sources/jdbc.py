@@ -15,7 +15,7 @@ from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, WatermarkPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import Journal, other_source, torn_state
+from upshot.pipeline.sources.journal import Journal, data_files, other_source, require_files, torn_state
 from upshot.pipeline.sources.table_rows import table_rows
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
@@ -175,8 +175,9 @@ class AppendedRows:
             number = len(self._journal.entries)
             # On a lake a driver that was given up may still be writing: nobody writes where another one does.
             name = f"{number:08}-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else f"{number:08}"
-            self._between(spark, reached, largest).write.mode("overwrite").parquet(spark_path(self._staging / name))
-            self._journal.append([{"value": largest, "folder": name}])
+            folder = self._staging / name
+            self._between(spark, reached, largest).write.mode("overwrite").parquet(spark_path(folder))
+            self._journal.append([{"value": largest, "folder": name, "files": data_files(folder)}])
         count = len(self._journal.entries)
         return WatermarkPosition(count, self._journal.entries[-1]["value"] if count else "")
 
@@ -226,13 +227,14 @@ class AppendedRows:
         return position.count
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
-        folders = [self._folder(number) for number in range(self._count(start), self._count(end))]
-        if not folders:
+        pieces = {n: self._folder(n) for n in range(self._count(start), self._count(end))}
+        if not pieces:
             return SourceBatch(self._schema)
-        gone = [folder.name for folder in folders if not folder.exists()]
-        if gone:
-            raise torn_state(f"the staged rows `{gone[0]}` of `{self.relation}` are missing")
-        rows = spark.read.parquet(*[exact_path(folder) for folder in folders])
+        for number, folder in pieces.items():
+            if not folder.exists():
+                raise torn_state(f"the staged rows `{folder.name}` of `{self.relation}` are missing")
+            require_files(folder, self._journal.entries[number].get("files"), self.relation)
+        rows = spark.read.parquet(*map(exact_path, pieces.values()))
         good = rows.where(F.col(REASON).isNull()).select(*column_names(self._schema.arity))
         net = good.withColumn(CLASS, F.lit("insert"))
         return SourceBatch(self._schema, net=net, bad=bad_rows(rows), shared=rows)

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 from upshot.core.errors import DataError
 from upshot.database.durable.records import Records
 from upshot.pipeline.lock import writing
-from upshot.spark.lake_path import AnyPath
+from upshot.spark.lake_path import AnyPath, LakePath
+from upshot.spark.location import files_of
 
 Entry = dict[str, Any]
 
@@ -174,6 +175,20 @@ class Staging:
             return Journal(RecordLines(self.records(kind), kind))
         assert isinstance(self.folder, Path), "a state on a lake has records"
         return Journal(self.folder / f"{name}.ndjson")
+
+
+def data_files(folder: AnyPath) -> dict[str, int]:
+    """The Parquet files of staged rows and their sizes."""
+    entries = folder.entries() if isinstance(folder, LakePath) else files_of(None, str(folder)).entries(str(folder))
+    return {entry.name: entry.size for entry in entries if entry.name.endswith(".parquet")}
+
+
+def require_files(folder: AnyPath, written: dict[str, int] | None, relation: str) -> None:
+    """`state-mismatch` if staged rows lost a file or have another. Earlier versions of Upshot wrote no list."""
+    found = data_files(folder)
+    if written is not None and written != found:
+        name = min(written.items() ^ found.items())[0]
+        raise torn_state(f"`{folder / name}`, staged for `{relation}`, is not as it was written")
 
 
 def torn_state(message: str) -> DataError:

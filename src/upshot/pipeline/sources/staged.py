@@ -18,9 +18,9 @@ from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.lock import writing
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import bad_rows, good_rows
-from upshot.pipeline.sources.journal import other_source, torn_state
+from upshot.pipeline.sources.journal import data_files, other_source, require_files, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
-from upshot.spark.location import exact_path, files_of, spark_path
+from upshot.spark.location import exact_path, spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +109,7 @@ class SnapshotSource:
             raise self._busy()
         # If it changed meanwhile, the older content makes the next look take a new copy.
         with writing(self._staging):
-            (draft / _CONTENT).write_bytes(json.dumps({"content": content, "files": _data_files(draft)}).encode())
+            (draft / _CONTENT).write_bytes(json.dumps({"content": content, "files": data_files(draft)}).encode())
             if not isinstance(draft, LakePath):
                 os.replace(draft, self._staging / name)
         return SnapshotPosition(name, content)
@@ -157,11 +157,7 @@ class SnapshotSource:
         folder = self._staging / end.snapshot
         if not folder.exists():
             raise torn_state(f"the staged snapshot `{end.snapshot}` of `{self.relation}` is missing")
-        # Copies of earlier versions of Upshot have no list.
-        written, found = self._note(folder).get("files"), _data_files(folder)
-        if written is not None and written != found:
-            name = min(written.items() ^ found.items())[0]
-            raise torn_state(f"`{folder / name}`, staged for `{self.relation}`, is not as it was written")
+        require_files(folder, self._note(folder).get("files"), self.relation)
         rows = spark.read.parquet(exact_path(folder))
         return SourceBatch(self._schema, replaced=good_rows(rows, self._schema), bad=bad_rows(rows), shared=rows)
 
@@ -175,12 +171,6 @@ class SnapshotSource:
         for path in self._staging.iterdir():
             if path.name.lstrip(".") <= committed.snapshot:
                 delete_path(path)
-
-
-def _data_files(folder: AnyPath) -> dict[str, int]:
-    """The Parquet files of a copy and their sizes."""
-    entries = folder.entries() if isinstance(folder, LakePath) else files_of(None, str(folder)).entries(str(folder))
-    return {entry.name: entry.size for entry in entries if entry.name.endswith(".parquet")}
 
 
 def _shown(content: str) -> str:
