@@ -152,3 +152,52 @@ def test_the_bound_that_is_enough_is_one_of_the_new_values() -> None:
         ('+p("a", 1) -p("a", 20)', ()),
     }
     assert answer.status == "all"
+
+
+RED = """
+    .decl e(x: number, y: number)
+    .decl has(x: number)
+    .decl r(x: number, y: number)
+    .decl g(x: number, n: number)
+    has(X) :- e(X, _).
+    r(X, Y) :- e(X, Y).
+    {rule}
+    g(X, N) :- e(X, _), N = sum Y : {{ r(X, Y) }}.
+    .deny d({head}) :- g(X, N), N < 3.
+    .deny d existing=keep
+    e(-1, 1).
+"""
+
+
+@pytest.mark.parametrize("head", ["X, N", "N"])
+def test_a_group_comes_to_the_value_of_a_violation_that_stays(head: str) -> None:
+    db = database(RED.format(rule="", head=head))
+    request = {"has": [(-1,)]}, {"e": [(-1, 1)]}
+    answer = db.realize(*request, bounds=Bounds(new_constants=0, constants=(-1, 2)))
+    assert ways(answer) == {"+e(-1, -1) +e(-1, 2) -e(-1, 1)": ()}
+    assert "second" not in answer.reason
+    answer = db.realize(*request, bounds=Bounds(constants=(-1, 2)))
+    assert ways(answer) == {"+e(-1, ?1) -e(-1, 1)": ("?1 >= 3",), "+e(-1, -1) +e(-1, 2) -e(-1, 1)": ()}
+
+
+def test_a_violation_that_has_to_go_does_not_stay() -> None:
+    db = database(RED.format(rule="", head="X, N"))
+    bounds = Bounds(new_constants=0, constants=(-1, 2, 4), size=3)
+    answer = db.realize({"has": [(-1,)]}, {"d": [(-1, 1)], "e": [(-1, 1)]}, bounds=bounds)
+    assert ways(answer) == {"+e(-1, 4) -e(-1, 1)": ()}
+
+
+def test_a_sum_is_not_made_up_of_one_row_twice() -> None:
+    """With `e(-1, -1)` a new value beside the stored 1 would have to be 1 for the sum to stay 1: that is no new row."""
+    rules = ".decl b(x: number) .decl m(x: number) m(X) :- e(_, X), !b(X). r(X, Z) :- r(X, Y), e(Y, Z)."
+    db = database(RED.format(rule=rules, head="X, N") + "b(-1).")
+    bounds = Bounds(new_constants=0, constants=(-1, 1, 2), rounds=1000, seconds=300)
+    answer = db.realize({"m": [(-1,)]}, bounds=bounds)
+    assert ways(answer) == {"+e(-1, -1) +e(-1, 2) -b(-1) -e(-1, 1)": ()}
+    assert answer.work["models"] < 150
+
+
+def test_conditions_on_a_sum_do_not_count_the_rows_that_go() -> None:
+    db = database(RED.format(rule="", head="X, N"))
+    answer = db.realize({"has": [(-1,)]}, {"e": [(-1, 1)]}, bounds=Bounds(new_constants=1))
+    assert ways(answer) == {"+e(-1, ?1) -e(-1, 1)": ("?1 >= 3",)}

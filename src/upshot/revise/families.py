@@ -211,6 +211,16 @@ class Families:
         """Test whether a value is in the domain of the family by itself: then fresh values stand for others."""
         return self.is_taken(value, family) or self.is_constant(value, family)
 
+    def is_apart(self, key: Key) -> bool:
+        """Test whether a row has a fresh value that no column of its family holds or can come to hold."""
+        return any(
+            isinstance(value, Symbol)
+            and value.is_fresh
+            and value.family == self.of((key[0], place))
+            and value.family not in self.computed
+            for place, value in enumerate(key[1])
+        )
+
     def note(self, key: Key) -> None:
         """Adds the values of a row that equations gave to a rule to the domains, up to so many."""
         for place, value in enumerate(key[1]):

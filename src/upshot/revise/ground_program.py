@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from upshot.revise.built_ins import variables
@@ -97,11 +97,13 @@ class GroundProgram:
         self._equated: set[str] = set()
         self.denied: dict[Key, None] = {}
         """Rows of constraints that must not come."""
+        self.staying: dict[Key, list[tuple[Condition, ...]]] = {}
+        """Of denied rows with symbols, the conditions with which each is a stored row: that may stay."""
         self.exclusive: dict[tuple[Key, Key], None] = {}
         """Rows that share a key."""
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
-        """Constraints whose rows name values of groups, and of which no rows stay: none may come."""
+        """Constraints whose rows name values of groups: no other may come than the stored ones."""
         self.negated: set[Key] = set()
         self._values_found = 0
         self.is_grown = True
@@ -169,6 +171,17 @@ class GroundProgram:
             self.denied[key] = None
             self.is_grown = True
 
+    def note_staying(self) -> None:
+        """Takes note of the stored rows that denied rows with symbols may be, but for those that have to go."""
+        for key in [each for each in self.denied if has_symbol(each) and each not in self.staying]:
+            self.world.undo()
+            stored = [] if self.families.is_apart(key) else self.demand.rows_like(*key)
+            may_stay = (row for row in stored if (key[0], row) not in self.request.delete)
+            found = (self.demand.equal(key[1], row) for row in may_stay)
+            self.staying[key] = [tuple(conditions) for conditions in found if conditions is not None]
+            for condition in chain.from_iterable(self.staying[key]):
+                self.note(condition)
+
     def exclude(self, one: Key, other: Key, depth: int) -> None:
         """Takes note of two rows that share a key."""
         for key in (one, other):
@@ -178,15 +191,12 @@ class GroundProgram:
             self.is_grown = True
 
     def deny_totals(self, constraints: Iterable[str]) -> None:
-        """Finds the constraints of which all rows can be denied together that differ in what groups come to."""
-        self.world.undo()
-        found = [
+        """Finds the constraints of which all rows are denied together that differ in what groups come to."""
+        self.total_constraints = frozenset(
             name
             for name in constraints
             if name in self.rules.folds or any(map(self._names_total, self.rules.by_view.get(name, ())))
-        ]
-        stored = {name: {(name, row) for row in self.demand.rows_with(name, ())} for name in found}
-        self.total_constraints = frozenset(name for name in found if stored[name] <= self.request.delete)
+        )
 
     def _names_total(self, rule: RuleParts) -> bool:
         totals = (atom.args[-1] for atom in rule.positive if atom.relation in self.rules.folds)

@@ -13,7 +13,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.types import Kind
-from upshot.revise.conditions import Signs, Subject, condition_of, names_of, signed, symbol_term, with_values
+from upshot.revise.conditions import (
+    Assignment,
+    Signs,
+    Subject,
+    condition_of,
+    is_refuted,
+    names_of,
+    pinned,
+    signed,
+    symbol_term,
+    with_values,
+)
 from upshot.revise.effects import linear_value
 from upshot.revise.ground_program import GroundProgram, GroupNode
 from upshot.revise.instances import has_symbol
@@ -212,6 +223,29 @@ def with_totals(
             if not found[each]:
                 return None
     return found
+
+
+def is_contradictory(needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]) -> bool:
+    """Test whether conditions contradict what the groups that they name come to with their rows in a candidate."""
+    named = [name for each in needed for name in names_of(each) if name in program.totals]
+    if not named or any(not isinstance(each, Linear) and {*named} & {*names_of(each)} for each in needed):
+        return False
+    stated = with_totals(needed, program, true)
+    if stated is None:
+        return True
+    types = {name: program.demand.types[name] for each in stated for name in names_of(each)}
+    if is_refuted(Assignment(stated, types)):
+        return True
+    values = pinned(stated, types)
+    groups = (program.groups.get(program.totals[name].group or ("", ())) for name in dict.fromkeys(named))
+    return any(group is not None and _has_equal_rows(group, true, values) for group in groups)
+
+
+def _has_equal_rows(group: GroupNode, true: Collection[Key], values: Mapping[str, Any]) -> bool:
+    """Test whether two rows of a sum or mean are one with these values of symbols: then it is another."""
+    rows = {group.fold.same(key)[1] for key in group.rows if key in true}
+    plain = {tuple(values.get(v.name, v) if isinstance(v, Symbol) else v for v in row) for row in rows}
+    return group.fold.function in ("sum", "mean") and len(plain) < len(rows)
 
 
 def total_value(total: Symbol, program: GroundProgram, true: Collection[Key]) -> Linear | None:

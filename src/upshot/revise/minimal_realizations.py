@@ -41,7 +41,7 @@ from upshot.revise.conditions import (
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
 from upshot.revise.ground_program import GroundProgram, Limits, Stage
-from upshot.revise.groups import with_totals
+from upshot.revise.groups import is_contradictory, with_totals
 from upshot.revise.instances import has_symbol
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, World
@@ -224,6 +224,7 @@ class Search:
         program = self.program
         if self._solver is None or program.is_grown:
             program.gather()
+            program.note_staying()
             program.is_grown = False
             self._note_effects()
             self._solver = Solver(program, self.preferences, self.bounds, self._effects)
@@ -285,7 +286,7 @@ class Search:
         if subjects:
             needed = solver.needed(model, subjects)
             made = with_totals(needed, self.program, model.true)
-            if made is None:
+            if made is None or is_contradictory(needed, self.program, model.true):
                 self._new_blocks.append(self._whole(model, needed))
                 return None
             stated = made
@@ -316,7 +317,13 @@ class Search:
         return bool(self.found) and next(self._witnesses(model, stated), None) is not None
 
     def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Block:
-        """A block of exactly this candidate; or of its groups, if it is their values that contradict conditions."""
+        """A block of exactly this candidate; or of its groups, if it is their values that contradict conditions, and of
+        as few of those as do."""
+        if is_contradictory(needed, self.program, model.true):
+            for each in list(needed):
+                fewer = {subject: signs for subject, signs in needed.items() if subject != each}
+                if is_contradictory(fewer, self.program, model.true):
+                    needed = fewer
         totals = [
             self.program.totals[name] for each in needed for name in names_of(each) if name in self.program.totals
         ]
@@ -335,7 +342,9 @@ class Search:
         values = dict(trial.values)
         unmet, conflicts = list(trial.unmet()), trial.conflicts()
         if not unmet and not conflicts:
-            if values and trial.spread():
+            trial.explain_groups({name for each in needed for name in names_of(each)})
+            if trial.presumed or (values and trial.spread()):
+                self.program.support(trial.presumed, self._portion)
                 self.world.undo()
                 return None
             return self._confirmed(trial, stated, needed)

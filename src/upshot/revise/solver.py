@@ -397,13 +397,21 @@ class Solver:
     def _goals(self) -> None:
         request = self.program.request
         goals: list[tuple[Key, list[int]]] = [(k, [-self._true[k]]) for k in sorted(request.insert, key=repr)]
-        goals += [(k, [self._true[k]]) for k in (*sorted(request.delete, key=repr), *self.program.denied)]
+        goals += [(k, [self._true[k]]) for k in sorted(request.delete, key=repr)]
+        goals += [(k, [self._true[k], *self._differs(k)]) for k in self.program.denied]
         goals += [(one, [self._true[one], self._true[other]]) for one, other in self.program.exclusive]
         for key, body in goals:
             failed = self._failed.setdefault(key, self.atom())
             self.rule(failed, body)
         for failed in self._failed.values():
             self.rule(self._bad, [failed])
+
+    def _differs(self, key: Key) -> Iterator[int]:
+        """Literals that are true if a denied row is none of the stored rows that may stay."""
+        for conditions in self.program.staying.get(key, ()):
+            same = self.atom()
+            self.rule(same, [self.sign(each.subject, each.signs) for each in conditions])
+            yield -same
 
     def _order_borders(self) -> None:
         """Borders of the same symbols lie in order: what is above one is above all that lie below it."""

@@ -241,7 +241,7 @@ class Trial:
                         self._there.add(instance.head)
                         left.append(instance.head)
         for key in self._negated():
-            if self._is_apart(key):
+            if self.program.families.is_apart(key):
                 continue
             stored = [row for row in self.program.demand.rows_like(*key) if self.world.stored((key[0], row))]
             if len(stored) > MOST_EQUATED:
@@ -264,17 +264,6 @@ class Trial:
                 seen.update(further)
                 left += further
         return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
-
-    def _is_apart(self, key: Key) -> bool:
-        """Test whether a row has a fresh value that no column of its family holds or can come to hold."""
-        families = self.program.families
-        return any(
-            isinstance(value, Symbol)
-            and value.is_fresh
-            and value.family == families.of((key[0], place))
-            and value.family not in families.computed
-            for place, value in enumerate(key[1])
-        )
 
     def _equate(self, key: Key, row: Row) -> None:
         """Takes note that a base row with symbols is there if it is this stored one."""
@@ -419,6 +408,12 @@ class Trial:
         """The rows of a group that are absent though the solver took them to be there."""
         group = self.program.groups[key[0], key[1][:-1]]
         return [each for each in group.rows if each in self.model.true and not self.holds(each)]
+
+    def explain_groups(self, names: Collection[str]) -> None:
+        """Finds the rows that were presumed to stay in groups with these names, and do not: conditions count them."""
+        named = [total for name, total in self.program.totals.items() if name in names]
+        keys = [(each.group[0], (*each.group[1], each)) for each in named if each.group in self.program.groups]
+        self._explain([], [row for key in keys for row in self._missing_rows(key)])
 
     def _wrongly_true(self, key: Key) -> list[Key]:
         """Rows that are there though the solver took them to be absent, or further rows to be expanded, for a row that
