@@ -139,6 +139,21 @@ def test_a_request_that_reaches_best_rows_is_refused_by_name() -> None:
     assert caught.value.code == "best-rows-in-request"
 
 
+def test_a_refused_request_names_the_view_that_the_user_wrote() -> None:
+    db = upshot.connect()
+    db.define(
+        """
+        .decl owns(x: symbol, y: symbol, n: unsigned) key(x, y)
+        .decl controls(x: symbol, y: symbol)
+        controls(X, X) :- owns(X, _, _).
+        controls(X, Y) :- controls(X, X), owns(_, Y, _), sum N : { controls(X, Z), owns(Z, Y, N) } > 50.
+        """
+    )
+    with pytest.raises(upshot.UsageError, match="`controls`, which counts or sums in its own recursion") as caught:
+        db.realize(insert={"controls": [("a", "b")]})
+    assert caught.value.code == "best-rows-in-request"
+
+
 def test_another_view_of_the_same_table_is_realized_beside_best_rows() -> None:
     db = _database(DIST, [(0, 1, 5)])
     db.define(".decl near(x: number, y: number)  near(X, Y) :- edge(X, Y, W), W < 3.")

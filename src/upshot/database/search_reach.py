@@ -81,9 +81,12 @@ def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked:
     best = sorted(each for each in reached if each in normal.schemas and normal.schemas[each].lattice is not None)
     shown = ", ".join(f"`{name}`" for name in sorted(asked))
     if best:
+        rest_on = {name: {name, *everything_below(name, below)} for name in {*deciding, *reached} - program.hidden}
+        views = [name for name in rest_on if name in program.schemas and best[0] in rest_on[name]]
+        view = min(views, key=lambda name: (len(rest_on[name]), name))
+        what = "keeps the best row of each group" if view == best[0] else "counts or sums in its own recursion"
         raise UsageError(
-            f"a request for {shown} reaches `{best[0]}`, which keeps the best row of each group: there is no search "
-            "for that",
+            f"a request for {shown} reaches `{view}`, which {what}: there is no search for that",
             code="best-rows-in-request",
             help="try changes with `db.what_if`",
         )
