@@ -1,7 +1,7 @@
 # Every target makes and fills .venv when it has to. PYTHON=/path/to/python overrides the search for an interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench serve soak system versions docs
+.PHONY: help setup demo test check bench serve soak system docs
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -44,10 +44,6 @@ soak: $(DEV) ## random cases for MINUTES=60, a new seed each round; MINUTES=0: e
 system: $(RUN) ## install the system packages that the suites use, or say which are missing
 	@sh tests/system_packages.sh
 
-versions: $(RUN) ## install the newest versions of everything and write them to tests/versions.txt
-	@$(BIN)/python $(PIP) install --upgrade --upgrade-strategy eager --editable '.[dev,bench,service,spark]'
-	@$(BIN)/python $(PIP) freeze --exclude-editable > tests/versions.txt && touch $(DEV)
-
 docs: $(DEV) ## build the documentation as a site in build/site, check every link, run every example
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "build/site/index.html"
 	@$(BIN)/python tests/run_suites.py docs docstrings
@@ -74,7 +70,7 @@ $(RUN): pyproject.toml | $(BIN)/python
 	@touch $@
 
 # The versions that all tests passed with: a release of a dependency does not turn `make test` red from one day to the
-# next. `make versions` takes the newest.
+# next. CONTRIBUTING.md says how to take the newest.
 $(DEV): $(RUN) tests/versions.txt
 	@echo "installing the tools of development"
 	@$(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]' --constraint tests/versions.txt || { \

@@ -105,9 +105,13 @@ def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgra
     _check_left_out(left_out, program.items, replace(maker, schemas=visible), names)
     check_monotone(schemas, checked.clauses, checked.strata, findings)
     findings.raise_errors()
+    return _warned(replace(checked, known=KnownRules(declared_types, made.known)), findings)
+
+
+def _warned(checked: CheckedProgram, findings: Findings) -> CheckedProgram:
     if checked.rules:
         active.triggering.warn_of_interplay(checked, findings)
-    return replace(checked, warnings=findings.sorted_warnings(), known=KnownRules(declared_types, made.known))
+    return replace(checked, warnings=findings.sorted_warnings())
 
 
 def _active_rules(items: _Items, views: Sequence[Clause], maker: ClauseMaker, names: NameCheck) -> CheckedRules:
