@@ -67,6 +67,7 @@ $(RUN): pyproject.toml | $(BIN)/python
 	  echo "Spark could not be installed: it is left out"; $(BIN)/python $(PIP) install --editable '.[service]'; }
 	@echo "compiling the kernels, once"
 	@$(BIN)/python -m upshot.engine.local.warm
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 # The versions that all tests passed with: a release of a dependency does not turn `make test` red from one day to the
