@@ -179,3 +179,19 @@ def test_null_is_not_found_with_itself_where_a_table_is_joined_with_itself() -> 
         with db.transaction() as tx:
             tx.insert("r", [(3, 1), (0, None)])
         assert {name: set(db.rows(name)) for name in queries} == {name: {(3,)} for name in queries}
+
+
+def test_groups_of_a_subquery_that_only_compares_with_the_query_around_have_aggregates_of_null() -> None:
+    with upshot.connect() as db:
+        db.define("CREATE TABLE r (k BIGINT NOT NULL, n BIGINT, d BIGINT NOT NULL); CREATE TABLE s (d BIGINT NOT NULL)")
+        groups = "SELECT k FROM r WHERE r.d < s.d GROUP BY k HAVING "
+        db.define(f"CREATE VIEW v AS SELECT d FROM s WHERE EXISTS ({groups} max(n) > 0 AND sum(n) < 9)")  # noqa: S608
+        db.define(f"CREATE VIEW w AS SELECT d FROM s WHERE EXISTS ({groups} max(k) FILTER (WHERE TRUE) = 2)")  # noqa: S608
+        with db.transaction() as tx:
+            tx.insert("r", [(1, None, 1), (1, 5, 2), (2, None, 3), (1, 4, 4)])
+            tx.insert("s", [(1,), (2,), (3,), (4,), (5,)])
+        assert set(db.rows("v")) == {(3,), (4,)}
+        assert set(db.rows("w")) == {(4,), (5,)}
+        with db.transaction() as tx:
+            tx.delete("r", [(1, 5, 2)])
+        assert (set(tx.changes["v"].inserted), set(tx.changes["v"].deleted)) == ({(5,)}, {(3,), (4,)})

@@ -126,7 +126,6 @@ def in_term(term: Term, change: Callable[[Formula], Formula]) -> Term:
 
 
 def bound_names(parts: Iterable[Formula]) -> set[str]:
-    """The variables that a positive atom among the parts has for an argument."""
-    return {
-        term.name for part in parts if isinstance(part, Atom) for term in part.args if isinstance(term, Variable)
-    }  # fmt: skip
+    """The variables that a positive atom among the parts, or in a conjunction among them, has for an argument."""
+    atoms = (each for part in parts for each in (part.parts if isinstance(part, And) else (part,)))
+    return {term.name for atom in atoms if isinstance(atom, Atom) for term in atom.args if isinstance(term, Variable)}

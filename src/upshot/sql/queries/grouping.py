@@ -445,8 +445,9 @@ class _Grouping:
         groups = rows.groups if self._nodes else ()
         shared = tuple(plain(v, t) for v, t in rows.shared)
         names, types = [v.name for v, _ in rows.shared], [t for _, t in rows.shared]
+        parts = translation.domain((v for v in self._around if v.name in names), (given,))
         some = Atom(
-            translation.view(f"{spec.word}_given", names, types, [Branch((given,), shared)]),
+            translation.view(f"{spec.word}_given", names, types, [Branch(parts, shared)]),
             tuple(v for v, _ in rows.shared),
         )
         found = Branch((*groups, some, Comparison("=", result, aggregate)), (*shared, plain(result, type)))
