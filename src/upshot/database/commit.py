@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class LiveLayer:
     """The live queries that fit a definition, and the program with them; those that fail are not in it."""
 
     queries: Sequence[LiveQuery]
@@ -61,7 +61,7 @@ class Proposal:
     left: list[Pending] = field(default_factory=list)
     firings: Sequence[Firing] = ()
     settles: Pending | None = None
-    followed: Followed | None = None
+    followed: LiveLayer | None = None
     """The live queries of a definition."""
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from upshot.database.placement import Placement
     from upshot.database.program.verify import Verified
     from upshot.database.queries.models import Models
-    from upshot.database.queries.reading import Reading
+    from upshot.database.queries.reading import ConsistentRead
     from upshot.database.queries.what_if import WhatIf
     from upshot.database.queries.why import AsksWhy
     from upshot.database.realize import Revises
@@ -331,10 +331,10 @@ class Database(AsksWhy, Revises):
         with self._state.reading() as engine:
             return engine.rows(self._state.schema(name).name)
 
-    def reading(self) -> Reading:
+    def reading(self) -> ConsistentRead:
         """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
         self._state.open()
-        return queries.reading.Reading(self._state)
+        return queries.reading.ConsistentRead(self._state)
 
     def at(self, version: int) -> PastVersion:
         """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.

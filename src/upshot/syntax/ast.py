@@ -282,7 +282,7 @@ class DenyPolicy(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Event(Node):
+class EventClause(Node):
     """`on insert r(X)`; `kind` is insert, delete or change."""
 
     kind: str
@@ -290,7 +290,7 @@ class Event(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Action(Node):
+class ActionClause(Node):
     """`insert r(X)`, `delete r(X)` or `call f(X)`."""
 
     kind: str
@@ -304,9 +304,9 @@ class ActiveRule(Node):
     name: str
     parameters: tuple[Term, ...]
     options: tuple[tuple[str, str], ...] = ()
-    event: Event | None = None
+    event: EventClause | None = None
     condition: Formula | None = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ActionClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +341,11 @@ class Component(Node):
     name: str
     parameters: tuple[str, ...]
     bases: tuple[ComponentUse, ...]
-    items: tuple[Item | Component | Instance | Override, ...]
+    items: tuple[Item | Component | ComponentInstance | Override, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Instance(Node):
+class ComponentInstance(Node):
     """`.init name = Component<A>`"""
 
     name: str
@@ -376,7 +376,7 @@ Item = (
 )
 
 
-WrittenItem = Item | Component | Instance | Override
+WrittenItem = Item | Component | ComponentInstance | Override
 """An item of the text, before components are expanded."""
 
 

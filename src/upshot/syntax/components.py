@@ -20,13 +20,13 @@ from upshot.syntax.ast import (
     BranchDeclaration,
     Call,
     Component,
+    ComponentInstance,
     ComponentUse,
     Declaration,
     Deny,
     DenyPolicy,
     Directive,
     ForeignKey,
-    Instance,
     Item,
     Node,
     Override,
@@ -49,7 +49,7 @@ _Rename = Callable[[str], str]
 
 def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...], list[Diagnostic]]:
     """The items with instances in the place of components, and what is wrong with them."""
-    if not any(isinstance(item, Component | Instance | Override) for item in items):
+    if not any(isinstance(item, Component | ComponentInstance | Override) for item in items):
         return tuple(items), []  # type: ignore[arg-type]
     expansion = _ComponentExpansion()
     expansion.scope(items, _ComponentScope(), (), lambda name: name, "")
@@ -80,7 +80,7 @@ class _ComponentExpansion:
                 case Override():
                     if not path:
                         self._report("misplaced-override", "`.override` stands outside of any component", item.span)
-                case Instance():
+                case ComponentInstance():
                     self._instance(item, scope, path, rename, within)
                 case _:
                     self.made.append(_renamed(item, rename, within))
@@ -98,7 +98,7 @@ class _ComponentExpansion:
         return scope
 
     def _instance(
-        self, item: Instance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename, within: str
+        self, item: ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename, within: str
     ) -> None:
         if len(path) >= _DEEPEST or len(self.made) > _MOST_ITEMS:
             message = f"instance `{item.name}` makes instances without end"
@@ -219,7 +219,12 @@ def _local_names(items: Iterable[WrittenItem]) -> frozenset[str]:
         if isinstance(item, TypeDeclaration):
             found |= {f"${branch.name}" for branch in item.branches}
         match item:
-            case Declaration(name=name) | TypeDeclaration(name=name) | ActiveRule(name=name) | Instance(name=name):
+            case (
+                Declaration(name=name)
+                | TypeDeclaration(name=name)
+                | ActiveRule(name=name)
+                | ComponentInstance(name=name)
+            ):
                 found.add(name)
             case Deny(head=head):
                 found.add(head.relation)

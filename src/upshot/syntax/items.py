@@ -11,7 +11,7 @@ from upshot.core.fact_text import quoted
 from upshot.core.types import FLOAT
 from upshot.syntax import hints
 from upshot.syntax.ast import (
-    Action,
+    ActionClause,
     Activation,
     ActiveRule,
     Atom,
@@ -19,6 +19,7 @@ from upshot.syntax.ast import (
     BranchDeclaration,
     Call,
     Component,
+    ComponentInstance,
     ComponentUse,
     Constant,
     Declaration,
@@ -26,10 +27,9 @@ from upshot.syntax.ast import (
     DenyPolicy,
     Directive,
     DisjunctiveRule,
-    Event,
+    EventClause,
     FunctorDeclaration,
     Ignored,
-    Instance,
     Item,
     Override,
     Rule,
@@ -134,17 +134,17 @@ def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
     c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
 
 
-def _event(c: Cursor) -> Event:
+def _event(c: Cursor) -> EventClause:
     c.advance()
     start = c.start
     kind = _word(c, ("insert", "delete", "update", "change"))
-    return Event(kind, atom(c), span=c.span(start))
+    return EventClause(kind, atom(c), span=c.span(start))
 
 
-def _action(c: Cursor) -> Action:
+def _action(c: Cursor) -> ActionClause:
     start = c.start
     kind = _word(c, ("insert", "delete", "call"))
-    return Action(kind, atom(c), span=c.span(start))
+    return ActionClause(kind, atom(c), span=c.span(start))
 
 
 def _word(c: Cursor, words: tuple[str, ...]) -> str:
@@ -573,13 +573,13 @@ def component(c: Cursor, read_items: _ReadItems, read_type: _ReadType) -> Compon
     return Component(name, parameters, tuple(bases), found, span=span)
 
 
-def instance(c: Cursor, read_type: _ReadType) -> Instance:
+def instance(c: Cursor, read_type: _ReadType) -> ComponentInstance:
     """`.init name = Component<A, …>`"""
     c.advance()
     name = c.take("name", "the name of an instance")
     c.take("=", "`=` and a component")
     used = _use(c, read_type)
-    return Instance(name, used, span=c.item_span())
+    return ComponentInstance(name, used, span=c.item_span())
 
 
 def override(c: Cursor) -> Override:

@@ -32,7 +32,7 @@ from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
 from upshot.store import Retention, Store, back_up, open_lake_store, open_store, pinned_log
-from upshot.store.entries import Relation
+from upshot.store.entries import LoggedRelation
 from upshot.store.trouble import damaged, not_durable
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
@@ -113,7 +113,7 @@ def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
         yield replace(problem, severity=Severity.WARNING)
 
 
-def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relation]) -> Iterator[Diagnostic]:
+def _too_many_digits(store: Store, state: State, relations: Mapping[str, LoggedRelation]) -> Iterator[Diagnostic]:
     """A warning for each view with decimals that have more digits than their column declares: earlier versions of
     Upshot committed such rows."""
     compiled = state.compiled
@@ -152,7 +152,7 @@ def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schem
     return wide, clauses
 
 
-def _since(store: Store, relation: Relation, row: Row) -> str:
+def _since(store: Store, relation: LoggedRelation, row: Row) -> str:
     """The version that inserted the row, as far as the store remembers."""
     found = None
     for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):

@@ -11,7 +11,7 @@ from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.database import live as live_queries
 from upshot.database.changes import Definition
-from upshot.database.commit import Followed, Proposal, settle
+from upshot.database.commit import LiveLayer, Proposal, settle
 from upshot.database.constraints import (
     ConstraintFindings,
     findings_of,
@@ -44,7 +44,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         layer = live_queries.layer.layered(new, kept) if kept else new
         try:
             with live_time_limit(live.seconds):
-                made = _redefined(state, new, Followed(fitting, layer), stage)
+                made = _redefined(state, new, LiveLayer(fitting, layer), stage)
         except Error as error:
             found = live_queries.faults.suspects(layer, kept, error) if kept else {}
             if not found:
@@ -56,7 +56,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
 
 
 def _redefined(
-    state: State, new: Compiled, followed_queries: Followed, stage: Callable[[Engine], None] | None
+    state: State, new: Compiled, followed_queries: LiveLayer, stage: Callable[[Engine], None] | None
 ) -> Definition:
     """The definition with these live queries beside it; if it fails, it has been undone."""
     old, engine, live, layer = state.compiled, state.engine, state.live, followed_queries.layer

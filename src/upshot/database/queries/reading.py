@@ -13,7 +13,7 @@ from upshot.database.queries.query import query
 from upshot.database.state import State
 
 
-class Reading:
+class ConsistentRead:
     """For a `with` block, on one thread: whatever is asked of it, the answers are those of `version`. Commits of other
     threads wait meanwhile, so what it is for should be short; rows that were handed out may be read after it."""
 
@@ -22,7 +22,7 @@ class Reading:
         self._open = False
         self._outer: int | None = None
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> ConsistentRead:
         self._state.lock.acquire()
         try:
             self._state.open()

@@ -26,7 +26,7 @@ from upshot.core.rows import row_set
 from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
-from upshot.engine.rule_processor import Transition, Window
+from upshot.engine.rule_processor import ChangeWindow, Transition
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
 from upshot.reasons.search import Key, one_nan
@@ -50,7 +50,7 @@ AGGREGATED = "±"
 
 
 @dataclass(slots=True)
-class _Findings:
+class _ChangedLiterals:
     """The changed literals of the instances that are shown as one row."""
 
     differentials: dict[str, None] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
     return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
 
 
-class _PastWindow(Window[RowSet]):
+class _PastWindow(ChangeWindow[RowSet]):
     """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
 
     def __init__(self, state: State, states: PastStates, version: int) -> None:
@@ -171,9 +171,9 @@ class _FiringSearch:
             **self._program.schemas, **tables, **rule.helpers, rule.name: rule.instance,
         }  # fmt: skip
 
-    def findings(self, firing: Firing) -> dict[Row, _Findings]:
+    def findings(self, firing: Firing) -> dict[Row, _ChangedLiterals]:
         """The findings for each row that users see."""
-        rule, found = self._rule, {row: _Findings() for row in firing.rows}
+        rule, found = self._rule, {row: _ChangedLiterals() for row in firing.rows}
         homes = {row: found[tuple(row[place] for place in firing.places)] for row in firing.instances}
         if rule.becomes in self._program.hidden:
             for row, home in homes.items():
@@ -188,7 +188,7 @@ class _FiringSearch:
 
     # ---- a condition that is a view -----------------------------------------------------------------
 
-    def _in_view(self, row: Row, home: _Findings) -> None:
+    def _in_view(self, row: Row, home: _ChangedLiterals) -> None:
         """The changed literals of the derivation that a row of the condition gained."""
         assert self._rule.becomes is not None, "its condition is a view"
         key = self._rule.becomes, one_nan(tuple(row[place] for place in self._rule.identity))
@@ -203,7 +203,7 @@ class _FiringSearch:
 
     # ---- clauses over a window ----------------------------------------------------------------------
 
-    def _in_clauses(self, homes: Mapping[Row, _Findings]) -> None:
+    def _in_clauses(self, homes: Mapping[Row, _ChangedLiterals]) -> None:
         for number, clause in enumerate(instance_clauses(self._rule)):
             rule = concrete_rule(number, clause, self._schemas, ())
             for row, binding in self._instances(rule, list(homes)):
@@ -233,7 +233,7 @@ class _FiringSearch:
             ).sorted():
                 yield some[number], one_nan(tuple(binding))
 
-    def _in_event(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+    def _in_event(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
         """The row of the event; the condition has no part in it."""
         event = self._written.event
         assert event is not None, "it has one"
@@ -249,7 +249,7 @@ class _FiringSearch:
         for literal, premise, table in alike or found:
             self._in_table(table, literal.args, premise.row(binding), home)
 
-    def _in_condition(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+    def _in_condition(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
         """The literals over tables of the window, and others that the window made true."""
         for literal, premise in rule.literals:
             if premise is None:
@@ -264,9 +264,9 @@ class _FiringSearch:
             elif premise.relation in self._program.schemas:
                 self._changed_row("+", literal, INSERTED, premise.row(binding), home)
 
-    def _in_expansion(self, literal: Atom, row: Row, home: _Findings) -> None:
+    def _in_expansion(self, literal: Atom, row: Row, home: _ChangedLiterals) -> None:
         """A row of a view, derived through changed rows of the relations below it."""
-        found = _Findings()
+        found = _ChangedLiterals()
         for number, clause in enumerate(self._rule.clauses):
             if clause.head.relation == literal.relation:
                 rule = concrete_rule(number, clause, self._schemas, ())
@@ -276,7 +276,7 @@ class _FiringSearch:
             view = self._rule.expanded[literal.relation]
             home.add(f"+{print_atom(replace(literal, relation=view))}", found.literals, found.trees)
 
-    def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _Findings) -> None:
+    def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _ChangedLiterals) -> None:
         """A negated literal with rows at the last turn, or an aggregate over relations that changed."""
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             atom = literal.body
@@ -291,7 +291,7 @@ class _FiringSearch:
 
     # ---- changes ------------------------------------------------------------------------------------
 
-    def _any_change(self, home: _Findings) -> None:
+    def _any_change(self, home: _ChangedLiterals) -> None:
         """No literal of the instance changed: every change of a relation in the condition lets it fire."""
         assert self._written.condition is not None, "the rule has no event"
         for atom in atoms(self._written.condition):
@@ -301,7 +301,7 @@ class _FiringSearch:
                     self._changed_relation(f"{_SIGNS[operation]}{text}", atom.relation, home, (operation,))
 
     def _changed_relation(
-        self, differential: str, relation: str, home: _Findings, operations: Sequence[str] = (INSERTED, DELETED)
+        self, differential: str, relation: str, home: _ChangedLiterals, operations: Sequence[str] = (INSERTED, DELETED)
     ) -> None:
         """All rows of a relation that came or went in the window."""
         if relation not in self._program.schemas:
@@ -311,18 +311,18 @@ class _FiringSearch:
             for row in sorted(found.inserted if operation == INSERTED else found.deleted, key=repr):
                 self._add(differential, (relation, row), operation, home)
 
-    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _Findings) -> None:
+    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _ChangedLiterals) -> None:
         """A row of a table of the window; of an update, the row that went and the one that came."""
         arity = len(args) // len(SIGNS[table.operation])
         for part, sign in enumerate(SIGNS[table.operation]):
             places = slice(part * arity, (part + 1) * arity)
             self._changed_row(_SIGNS[sign], Atom(table.relation, args[places]), sign, row[places], home)
 
-    def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _Findings) -> None:
+    def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _ChangedLiterals) -> None:
         """A row that matches a literal, if it came or went in the window."""
         self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
 
-    def _add(self, differential: str, key: Key, operation: str, home: _Findings) -> None:
+    def _add(self, differential: str, key: Key, operation: str, home: _ChangedLiterals) -> None:
         relation, row = key
         gained = self._around.gained((relation, one_nan(row)), operation)
         if gained is not None:
