@@ -28,9 +28,9 @@ from upshot.syntax.ast import (
     Directive,
     ForeignKey,
     Item,
-    Node,
     Override,
     Rule,
+    SyntaxNode,
     TypeDeclaration,
     TypeName,
     ViewDirective,
@@ -197,7 +197,7 @@ def _substituted(item: WrittenItem, given: Mapping[str, TypeName]) -> WrittenIte
     if not given:
         return item
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         match node:
             case TypeName(name=name) if name in given:
                 chosen = given[name]
@@ -238,7 +238,7 @@ def _renamed(item: Item, rename: _Rename, within: str) -> Item:
     if not within:
         return item
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         if node.span is not None:
             node = replace(node, span=replace(node.span, within=within))
         match node:
