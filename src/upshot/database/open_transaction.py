@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from upshot.active.run import RuleRun, RunState
     from upshot.core.rows import Row, Rows
     from upshot.database.engines import Deltas
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 BaseChanges = dict[str, tuple[frozenset["Row"], frozenset["Row"]]]
 
 
-def open_query(state: State, run: RuleRun, text: object, values: dict[str, Any]) -> Rows:
+def open_query(state: DatabaseState, run: RuleRun, text: object, values: dict[str, Any]) -> Rows:
     """The answers to a rule body or SELECT in the state that the statements so far lead to."""
     run.propagated()
     if isinstance(text, str) and queries.query.is_select(text):
@@ -31,19 +31,19 @@ def open_query(state: State, run: RuleRun, text: object, values: dict[str, Any])
     return queries.query.query_open(state, text, **values)
 
 
-def open_rows(state: State, run: RuleRun, name: str) -> Rows:
+def open_rows(state: DatabaseState, run: RuleRun, name: str) -> Rows:
     """All rows of a relation in that state."""
     schema = state.schema(name)
     run.propagated()
     return queries.query.all_rows(state.engine, schema, is_open=True)
 
 
-def changes_so_far(state: State, run: RuleRun) -> ChangeSet:
+def changes_so_far(state: DatabaseState, run: RuleRun) -> ChangeSet:
     """The net changes of all relations by the statements so far, and by the rules that have had their turn."""
     return ChangeSet(state.schemas, reported(state.compiled.plan, run.propagated()))
 
 
-def rules_to_process(state: State, run: RuleRun, names: object) -> frozenset[str]:
+def rules_to_process(state: DatabaseState, run: RuleRun, names: object) -> frozenset[str]:
     """The rules that a processing point is for: all that run before the commit, unless some are named."""
     if names is None:
         return run.before_commit
@@ -70,7 +70,7 @@ class Savepoint:
     ends or is rolled back."""
 
     def __init__(
-        self, state: State, reading: Callable[[], AbstractContextManager[RuleRun]], stack: list[Savepoint]
+        self, state: DatabaseState, reading: Callable[[], AbstractContextManager[RuleRun]], stack: list[Savepoint]
     ) -> None:
         """`reading` refuses a transaction that is over; `stack` are its savepoints so far."""
         self._state, self._reading, self._stack = state, reading, stack
@@ -117,7 +117,7 @@ class Savepoint:
         return self._stack.index(self) + 1
 
 
-def _base_changes(state: State, deltas: Deltas) -> BaseChanges:
+def _base_changes(state: DatabaseState, deltas: Deltas) -> BaseChanges:
     schemas = state.compiled.checked.schemas
     return {
         name: (row_set(inserted), row_set(deleted))

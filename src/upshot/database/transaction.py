@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from upshot.database.changes import ChangeSet, Commit
     from upshot.database.engines import Deltas
     from upshot.database.open_transaction import Savepoint
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.engine.work import Work
     from upshot.revise.request import Request
 
@@ -37,7 +37,7 @@ class Transaction:
     """
 
     def __init__(
-        self, state: State, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
+        self, state: DatabaseState, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
     ) -> None:
         """One that `settles` a task leaves what its own rules have to do after it to whoever does the task. One that is
         `grouped` belongs to an open group, which has the right to write, and sees to all that comes after."""
@@ -305,14 +305,14 @@ class Transaction:
         return f"<transaction, {self._stage}>"
 
 
-def _causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
+def _causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
     """The causes of the changes of one relation with the transaction that made a version."""
     from upshot.database.queries.why import causes  # noqa: PLC0415 - as few are asked for
 
     return causes(state, version, changes, name)
 
 
-def _cause(state: State, version: int, firing: Firing) -> Mapping[Row, Cause]:
+def _cause(state: DatabaseState, version: int, firing: Firing) -> Mapping[Row, Cause]:
     """The literals and base changes that made a rule of that transaction fire."""
     from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
 

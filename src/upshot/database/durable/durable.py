@@ -26,7 +26,7 @@ from upshot.database.engines import Engine
 from upshot.database.program.compile import Compiled, asleep, compile_stored, nothing
 from upshot.database.program.redefine import redefine
 from upshot.database.rules.outbox import recovered_tasks
-from upshot.database.state import MAX_FIRINGS, State
+from upshot.database.state import MAX_FIRINGS, DatabaseState
 from upshot.plan.program_plan import strategy_conflicts
 from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
@@ -74,7 +74,7 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
     return open_lake_store(found.on(session), session, retention)
 
 
-def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
+def _restored(store: Store, make_engine: Callable[[], Engine]) -> DatabaseState:
     recovered = store.recovered
     written = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
     # Earlier versions kept the values that rules are active for in the text: they become rows below.
@@ -90,7 +90,7 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     except BaseException:
         engine.close()
         raise
-    state = State(
+    state = DatabaseState(
         make_engine,
         engine,
         compiled,
@@ -113,7 +113,9 @@ def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
         yield replace(problem, severity=Severity.WARNING)
 
 
-def _too_many_digits(store: Store, state: State, relations: Mapping[str, LoggedRelation]) -> Iterator[Diagnostic]:
+def _too_many_digits(
+    store: Store, state: DatabaseState, relations: Mapping[str, LoggedRelation]
+) -> Iterator[Diagnostic]:
     """A warning for each view with decimals that have more digits than their column declares: earlier versions of
     Upshot committed such rows."""
     compiled = state.compiled
@@ -171,7 +173,7 @@ def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
 # ---- backup --------------------------------------------------------------------------------------------------------
 
 
-def backup(state: State, target: str | os.PathLike[str]) -> int:
+def backup(state: DatabaseState, target: str | os.PathLike[str]) -> int:
     """Copies the database into a new or empty folder; the version it has there."""
     state.open()
     if state.journal is None:
@@ -181,7 +183,7 @@ def backup(state: State, target: str | os.PathLike[str]) -> int:
 
 
 @contextmanager
-def _held(state: State, store: Store) -> Iterator[sqlite3.Connection]:
+def _held(state: DatabaseState, store: Store) -> Iterator[sqlite3.Connection]:
     """The log between two commits: what is written and could still be taken back is not in it."""
     with store.keeping_folders():
         with state.reading():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from upshot.check.program import CheckedRule, Literal, WindowTable
     from upshot.core.rows import Row
     from upshot.core.schema import Schema
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.reasons.derivation import Derivation
     from upshot.syntax.ast import Term
 
@@ -66,7 +66,7 @@ class _ChangedLiterals:
         return Cause(*changed_base_rows(self.trees), tuple(self.literals), tuple(self.differentials))
 
 
-def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause]:
+def firing_causes(state: DatabaseState, firing: Firing, version: int) -> dict[Row, Cause]:
     """The cause of each row that a rule fired for in the transaction of a version."""
     with state.writing("ask why a rule fired") as engine:
         refuse_unreachable(state, version - 1 if firing.turn is None else firing.turn.log.begun)
@@ -80,7 +80,7 @@ def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause
             states.close()
 
 
-def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
+def _past_turn(state: DatabaseState, states: PastStates, version: int) -> RuleTurn:
     """The turn of a rule after the commit: its window is the transaction."""
     log = TurnLog(version - 1, lambda _: None, points=[None], is_open=False)
     return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
@@ -89,7 +89,7 @@ def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
 class _PastWindow(ChangeWindow[RowSet]):
     """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
 
-    def __init__(self, state: State, states: PastStates, version: int) -> None:
+    def __init__(self, state: DatabaseState, states: PastStates, version: int) -> None:
         super().__init__(0, 0, {}, PythonSets())
         self._state, self._states, self._version = state, states, version
         self._logged = base_changes(state, version)
@@ -113,7 +113,7 @@ class _PastWindow(ChangeWindow[RowSet]):
 class _Turn:
     """The states around a turn of a rule: at its last turn, after its actions then, and now."""
 
-    def __init__(self, state: State, states: PastStates, turn: RuleTurn, version: int) -> None:
+    def __init__(self, state: DatabaseState, states: PastStates, turn: RuleTurn, version: int) -> None:
         self._state, self._states, self._version, self.turn = state, states, version, turn
         self._reasons: dict[int, Reasons] = {}
         self._changed: dict[tuple[int, int], Changed] = {}
@@ -160,7 +160,7 @@ class _Turn:
 class _FiringSearch:
     """The changed literals of the instances of one rule."""
 
-    def __init__(self, state: State, rule: CheckedRule, around: _Turn) -> None:
+    def __init__(self, state: DatabaseState, rule: CheckedRule, around: _Turn) -> None:
         self._program, self._rule, self._around = state.compiled.checked, rule, around
         self._written = next(
             item for item in state.compiled.program.items if isinstance(item, ActiveRule) and item.name == rule.name
