@@ -81,7 +81,7 @@ class _ComponentExpansion:
                     if not path:
                         self._report("misplaced-override", "`.override` stands outside of any component", item.span)
                 case ComponentInstance():
-                    self._instance(item, scope, path, rename, within)
+                    self._instance(item, scope, path, rename)
                 case _:
                     self.made.append(_renamed(item, rename, within))
 
@@ -98,7 +98,7 @@ class _ComponentExpansion:
         return scope
 
     def _instance(
-        self, item: ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename, within: str
+        self, item: ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename
     ) -> None:
         if len(path) >= _DEEPEST or len(self.made) > _MOST_ITEMS:
             message = f"instance `{item.name}` makes instances without end"
