@@ -11,7 +11,7 @@ import pytest
 
 import upshot
 from tests.properties.settings import base_seed, case_count
-from upshot.database.open_transaction import Savepoint
+from upshot.database.transaction import Savepoint
 
 GRAPH = """
     .decl edge(x: number, y: number)

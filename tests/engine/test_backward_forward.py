@@ -12,7 +12,7 @@ from upshot.check import check
 from upshot.core.errors import OverflowError_
 from upshot.rewrite import normal_form
 from upshot.strategies.bf import bf
-from upshot.strategies.maintenance_rules import Stage
+from upshot.strategies.maintenance_rules import RuleStage
 from upshot.syntax import parse
 
 EDGE = ".decl edge(x: number, y: number) .decl closure(x: number, y: number) .view closure strategy=bf policy=strict\n"
@@ -150,7 +150,7 @@ def test_a_removed_rule_takes_only_what_has_no_other_proof() -> None:
 def test_the_rules_lead_back_to_their_clauses() -> None:
     program = normal_form(check(parse(BOTH)))
     rules = bf(program).rules
-    checks = [rule for rule in rules if rule.stage is Stage.CHECK]
+    checks = [rule for rule in rules if rule.stage is RuleStage.CHECK]
     assert [rule.name for rule in checks] == ["C1", "C2"]
     assert {rule.source for rule in checks} == {program.clauses[1]}
-    assert not any(rule.stage is Stage.REDERIVE for rule in rules)
+    assert not any(rule.stage is RuleStage.REDERIVE for rule in rules)

@@ -14,11 +14,11 @@ from upshot.core.errors import ProgramError
 from upshot.core.operations import DELETED, INSERTED
 from upshot.engine import rule_processor
 from upshot.engine.rule_processor import (
-    Event,
+    ChangeWindow,
+    RowEvent,
     RuleProcessor,
     ScheduledRule,
     Transition,
-    Window,
     in_order,
     net_effect,
 )
@@ -52,7 +52,7 @@ def rows(*numbers: int) -> Rows:
 
 
 def effect(*events: tuple[str, Rows]) -> tuple[Rows, Rows]:
-    found = net_effect([Event(time, *event) for time, event in enumerate(events)], PythonSets())
+    found = net_effect([RowEvent(time, *event) for time, event in enumerate(events)], PythonSets())
     return found.inserted, found.deleted
 
 
@@ -182,7 +182,7 @@ def test_a_row_inserted_again_brings_back_what_rests_on_it() -> None:
 
 
 def test_canceling_reinsertions_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    def cancelled(events: Iterable[Event[Rows]], sets: PythonSets) -> Transition[Rows]:
+    def cancelled(events: Iterable[RowEvent[Rows]], sets: PythonSets) -> Transition[Rows]:
         both = net_effect(events, sets)
         return Transition(both.inserted - both.deleted, both.deleted - both.inserted)
 
@@ -267,7 +267,7 @@ def test_actions_that_change_nothing_trigger_nothing() -> None:
 # ---- user's rules -----------------------------------------------------------------------------
 
 
-def answering(window: Window[Rows]) -> list[tuple[str, str, list[Row]]]:
+def answering(window: ChangeWindow[Rows]) -> list[tuple[str, str, list[Row]]]:
     """Whatever enters p leaves q."""
     return [("q", DELETED, [(x, y) for x, _ in window.of("p").inserted for y in range(9)])]
 
@@ -295,7 +295,7 @@ def test_a_users_rule_runs_between_waves_and_starts_a_new_one() -> None:
 def test_users_rules_keep_their_windows_while_views_are_brought_up_to_date() -> None:
     seen: list[Rows] = []
 
-    def look(window: Window[Rows]) -> list[tuple[str, str, list[Row]]]:
+    def look(window: ChangeWindow[Rows]) -> list[tuple[str, str, list[Row]]]:
         seen.append(window.of("p").inserted)
         return [("b", INSERTED, [(5,)])] if len(seen) == 1 else []
 

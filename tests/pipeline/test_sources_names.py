@@ -15,7 +15,7 @@ from upshot.core.errors import DataError
 from upshot.core.types import NUMBER
 from upshot.engine.spark.storage.pieces import FilePiece
 from upshot.pipeline.sources import lines as text_lines
-from upshot.pipeline.sources.journal import Journal
+from upshot.pipeline.sources.journal import SourceJournal
 from upshot.spark.workspace import StoredRows
 
 ODD = ("a1", "a[1]", "a[", "a]", "a{1,b}", "a{", "a}", "a,b", "a*", "a?", "a\\", "a\\1", "a^", "a[!b]", "a %5B+#")
@@ -103,31 +103,31 @@ def test_a_name_that_is_not_utf8_is_refused(spark: Any, tmp_path: Path) -> None:
 
 def test_a_journal_keeps_names_with_any_line_break_in_them(tmp_path: Path) -> None:
     names = ["a\u2028b", "a\u0085b", "a\nb", "a\rb", "a\x0bb", "ü"]
-    journal = Journal(tmp_path / "j.ndjson")
+    journal = SourceJournal(tmp_path / "j.ndjson")
     journal.append({"name": name} for name in names)
-    again = Journal(tmp_path / "j.ndjson")
+    again = SourceJournal(tmp_path / "j.ndjson")
     assert [entry["name"] for entry in again.entries] == names
     again.cut(2)
     again.append([{"name": "c"}])
-    again = Journal(tmp_path / "j.ndjson")
+    again = SourceJournal(tmp_path / "j.ndjson")
     assert [entry["name"] for entry in again.entries] == [*names[:2], "c"]
 
 
 def test_opening_a_journal_writes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "j.ndjson"
-    Journal(file).append([{"name": "a"}])
+    SourceJournal(file).append([{"name": "a"}])
     whole = file.read_bytes()
     file.write_bytes(whole + b'{"name":"half')  # another process is writing, or died
-    journal = Journal(file)
+    journal = SourceJournal(file)
     assert len(journal.entries) == 1
     assert file.read_bytes() == whole + b'{"name":"half'
     journal.append([{"name": "b"}])
-    assert [entry["name"] for entry in Journal(file).entries] == ["a", "b"]
+    assert [entry["name"] for entry in SourceJournal(file).entries] == ["a", "b"]
 
 
 @pytest.mark.parametrize("line", [b"nonsense\n", b"\xff\n", b"[]\n", b"{}\n"])
 def test_a_damaged_journal_is_a_torn_state(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "j.ndjson").write_bytes(line)
     with pytest.raises(DataError) as found:
-        Journal(tmp_path / "j.ndjson")
+        SourceJournal(tmp_path / "j.ndjson")
     assert found.value.code == "state-mismatch"

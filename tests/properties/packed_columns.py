@@ -19,9 +19,9 @@ from upshot.syntax.ast import (
     Call,
     Declaration,
     Item,
-    Node,
     Not,
     Program,
+    SyntaxNode,
     Term,
     TypeDeclaration,
     TypeName,
@@ -94,7 +94,7 @@ class CannotPack(Exception):
 def packed(text: str, seed: int, schemas: dict[str, Schema]) -> str:
     """The program over records."""
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         match node:
             case Not(body=Atom(args=(Call(args=args),))) if any(isinstance(n, Wildcard) for n in _deep(args)):
                 raise CannotPack

@@ -10,14 +10,14 @@ from typing import Any
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.rule_processor import RuleProcessor, ScheduledRule, Transition, Window
+from upshot.engine.rule_processor import ChangeWindow, RuleProcessor, ScheduledRule, Transition
 from upshot.strategies.production_rules import MATERIALIZE, ProductionProgram, ProductionRule, RulePurpose, production
 from upshot.syntax.ast import Atom, Not
 
 Row = tuple[Any, ...]
 Rows = frozenset[Row]
 Base = Mapping[str, Iterable[Row]]
-Action = Callable[[Window[Rows]], Iterable[tuple[str, str, Iterable[Row]]]]
+Action = Callable[[ChangeWindow[Rows]], Iterable[tuple[str, str, Iterable[Row]]]]
 """What a user's rule does: relation, `inserted` or `deleted`, rows."""
 
 
@@ -57,7 +57,7 @@ class Host:
         self._old_is_current, self._idle_actions = old_is_current, idle_actions
         self.relations: dict[str, set[Row]] = {name: set() for name in program.schemas}
         self.turns: list[str] = []
-        self.windows: list[tuple[str, Window[Rows]]] = []
+        self.windows: list[tuple[str, ChangeWindow[Rows]]] = []
         self.written: list[tuple[str, str, Rows]] = []
         if not on_demand:
             self.materialize()
@@ -106,7 +106,7 @@ class Host:
         self.written.append((relation, operation, changed))
         self.processor.changed(relation, operation, reported)
 
-    def _derived(self, rule: ProductionRule, window: Window[Rows]) -> set[Row]:
+    def _derived(self, rule: ProductionRule, window: ChangeWindow[Rows]) -> set[Row]:
         clause = rule.source if rule.group is RulePurpose.START else _qualified(rule.clause)
         return set(derive(clause, _States(self.relations, window, old_is_current=self._old_is_current)))
 
@@ -114,7 +114,7 @@ class Host:
 class _States(dict[str, set[Row]]):
     """Every state of every relation, by its qualified name, when it is asked for."""
 
-    def __init__(self, relations: dict[str, set[Row]], window: Window[Rows], *, old_is_current: bool) -> None:
+    def __init__(self, relations: dict[str, set[Row]], window: ChangeWindow[Rows], *, old_is_current: bool) -> None:
         super().__init__(relations)
         self._window, self._old_is_current = window, old_is_current
 

@@ -16,7 +16,7 @@ from upshot.rewrite import normal_form
 from upshot.rewrite.shapes import aggregate_of
 from upshot.strategies.counting import counting
 from upshot.strategies.maintenance_listing import list_maintenance
-from upshot.strategies.maintenance_rules import MaintenanceProgram, Stage, StateOf
+from upshot.strategies.maintenance_rules import MaintenanceProgram, RuleStage, StateOf
 
 Bag = Counter[tuple[object, ...]]
 
@@ -87,7 +87,9 @@ def test_random_transactions_on_random_programs_are_counted(nullable: float) -> 
 def assert_counted(program: CheckedProgram, moved: Transition, note: str = "") -> None:
     """The derivations of every view after are those before, with the gains, without the losses."""
     made = counting(program)
-    for view in {made.states[rule.clause.head.relation].relation for rule in made.rules if rule.stage is Stage.COUNT}:
+    for view in {
+        made.states[rule.clause.head.relation].relation for rule in made.rules if rule.stage is RuleStage.COUNT
+    }:
         clauses = [clause for clause in program.clauses if clause.head.relation == view]
         assert not any(aggregate_of(clause) for clause in clauses)
         gain, loss = counted(made, moved, view)

@@ -13,7 +13,7 @@ from upshot.engine.naive import evaluate
 from upshot.rewrite import normal_form
 from upshot.strategies.maintenance import maintenance
 from upshot.strategies.maintenance_listing import list_maintenance
-from upshot.strategies.maintenance_rules import MaintenanceProgram, Stage, StateOf
+from upshot.strategies.maintenance_rules import MaintenanceProgram, RuleStage, StateOf
 from upshot.syntax.ast import Atom
 
 FEATURES = (
@@ -102,7 +102,7 @@ def test_drivers_are_delta_literals_and_states_name_everything() -> None:
     assert made.states["p"] == StateOf("p", "old")
     assert made.states["b_new"] == StateOf("b", "new")
     assert set(made.states) == set(made.program.schemas)
-    deletions = [(rule.name, rule.driver) for rule in made.rules if rule.stage is Stage.DELETE]
+    deletions = [(rule.name, rule.driver) for rule in made.rules if rule.stage is RuleStage.DELETE]
     assert deletions == [("D1", 1), ("D2", 2)]
 
 

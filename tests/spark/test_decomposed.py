@@ -28,11 +28,11 @@ from upshot.syntax import parse
 pytest.importorskip("pyspark")
 
 from upshot.engine.spark.driver.copy import DriverMemory
-from upshot.engine.spark.jobs.requests import Jobs, Request
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import private_session
 from upshot.spark.types import rows_for_spark, rows_from_spark
@@ -66,7 +66,7 @@ class Lab:
         jobs = Jobs(self.session, self.workspace, small=small)
         return Recursion(component, plan.normal, jobs, Limits(max_rounds=max_rounds), DriverMemory(driver), **options)
 
-    def only(self, text: str, rows: dict[str, Any], **options: int) -> tuple[Recursion, dict[str, Table]]:
+    def only(self, text: str, rows: dict[str, Any], **options: int) -> tuple[Recursion, dict[str, FrameTable]]:
         """The one recursive component of a program, with what it reads."""
         plan = compile_program(check(parse(text)))
         (component,) = [each for each in plan.components if each.recursive]
@@ -74,11 +74,11 @@ class Lab:
         tables = {n: self.table(schemas[n], rows.get(n, set()), in_files=False) for n in schemas}
         return self.component(plan, component, **options), tables
 
-    def table(self, schema: Schema, rows: Any, *, in_files: bool) -> Table:
-        table = Table(schema, self.session)
+    def table(self, schema: Schema, rows: Any, *, in_files: bool) -> FrameTable:
+        table = FrameTable(schema, self.session)
         piece: Piece = LocalPiece(rows_for_spark(rows, schema.types), schema.types)
         if in_files and rows:
-            piece = self.answers.written(Request(piece.frame(self.session), schema.types, stays_in_files=True))
+            piece = self.answers.written(FrameRequest(piece.frame(self.session), schema.types, stays_in_files=True))
         table.settle(Contents.of(piece), piece, nothing(schema.types))
         table.accept()
         return table

@@ -22,7 +22,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from upshot.engine.spark.jobs.requests import Jobs, Request
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
 from upshot.engine.spark.tables.spark_rows import HandedOut, SparkRows
@@ -57,7 +57,9 @@ def local(rows: Any, types: Any) -> LocalPiece:
 def read(piece: Any, answers: Jobs) -> set[Any]:
     if isinstance(piece, LocalPiece):
         return plain(piece.rows)
-    (collected,) = Jobs(answers.session, answers.workspace).answer([Request(piece.frame(answers.session), piece.types)])
+    (collected,) = Jobs(answers.session, answers.workspace).answer(
+        [FrameRequest(piece.frame(answers.session), piece.types)]
+    )
     assert isinstance(collected, LocalPiece)
     return plain(collected.rows)
 
@@ -68,12 +70,12 @@ def test_small_sets_of_all_types_come_in_one_job_and_large_ones_in_files(answers
         local(ROWS, WIDE), local([()], ()), local([(1, "a"), (2, "b")], (NUMBER, SYMBOL)), local([], (FLOAT,)),
         local(many, (NUMBER, SYMBOL)),
     ]  # fmt: skip
-    wanted = [Request(piece.frame(answers.session), piece.types) for piece in given]
+    wanted = [FrameRequest(piece.frame(answers.session), piece.types) for piece in given]
     before = answers.jobs
     few = answers.answer(wanted[:4])
     assert answers.jobs == before + 1
     assert [read(piece, answers) for piece in few] == [plain(piece.rows) for piece in given[:4]]
-    found = answers.answer([wanted[0], wanted[4], Request(wanted[0].frame, WIDE, large=True)])
+    found = answers.answer([wanted[0], wanted[4], FrameRequest(wanted[0].frame, WIDE, large=True)])
     assert isinstance(found[1], FilePiece)
     assert (found[1].count, read(found[1], answers)) == (500, plain(many))
     assert isinstance(found[2], LocalPiece)
@@ -84,7 +86,7 @@ def test_no_row_is_lost_behind_an_empty_chunk(answers: Jobs) -> None:
     """Spark stops reading an Arrow table at its first empty chunk."""
     one = rows_for_spark([(1,)], (NUMBER,))
     piece = LocalPiece(pa.concat_tables([one, one.slice(1), rows_for_spark([(2,)], (NUMBER,))]), (NUMBER,))
-    (found,) = answers.answer([Request(piece.frame(answers.session), (NUMBER,))])
+    (found,) = answers.answer([FrameRequest(piece.frame(answers.session), (NUMBER,))])
     assert read(found, answers) == {(1,), (2,)}
 
 
@@ -92,7 +94,7 @@ def test_rows_that_are_missing_from_the_files_are_noticed(answers: Jobs, monkeyp
     frame = local([(i,) for i in range(10)], (NUMBER,)).frame(answers.session)
     monkeypatch.setattr(Workspace, "stored", lambda _, folder: StoredRows(folder, (), 9))
     with pytest.raises(EngineError, match="wrote 10 rows and 9 are stored") as caught:
-        answers.answer([Request(frame, (NUMBER,), large=True)])
+        answers.answer([FrameRequest(frame, (NUMBER,), large=True)])
     assert caught.value.code == "lost-rows"
     assert caught.value.retryable
 
@@ -100,7 +102,7 @@ def test_rows_that_are_missing_from_the_files_are_noticed(answers: Jobs, monkeyp
 def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -> None:
     rows = local([(i,) for i in range(500)], (NUMBER,))
     for use in ("frame made before", "frame made after", "read by the driver"):
-        (piece,) = answers.answer([Request(rows.frame(answers.session), (NUMBER,), large=True)])
+        (piece,) = answers.answer([FrameRequest(rows.frame(answers.session), (NUMBER,), large=True)])
         assert isinstance(piece, FilePiece)
         frame = piece.frame(answers.session) if use == "frame made before" else None
         files_of(answers.session, piece.files[0]).delete(piece.files[0])
@@ -108,7 +110,7 @@ def test_a_file_that_is_gone_is_an_error_and_never_an_empty_set(answers: Jobs) -
         def looked_at(gone: FilePiece = piece, frame: Any = frame, use: str = use) -> object:
             if use == "read by the driver":
                 return answers.read(gone)
-            return answers.answer([Request(frame or gone.frame(answers.session), (NUMBER,), here=True)])
+            return answers.answer([FrameRequest(frame or gone.frame(answers.session), (NUMBER,), here=True)])
 
         with pytest.raises(EngineError) as caught:
             looked_at()
@@ -121,7 +123,7 @@ def test_every_read_compares_the_number_of_rows_with_the_one_that_is_known(
 ) -> None:
     """A file that somebody replaced by one with fewer rows: Spark reads it without complaint."""
     rows = local([(i,) for i in range(500)], (NUMBER,))
-    (piece,) = answers.answer([Request(rows.frame(answers.session), (NUMBER,), large=True)])
+    (piece,) = answers.answer([FrameRequest(rows.frame(answers.session), (NUMBER,), large=True)])
     assert isinstance(piece, FilePiece)
     few = answers.workspace.put([rows.table.slice(0, 20)], rows.table.schema)
     replaced = FilePiece([StoredRows(few.folder, few.files, piece.count)], piece.types)
@@ -157,13 +159,13 @@ def test_contents_follow_a_set_through_any_changes(answers: Jobs) -> None:
     for number, (went, came, in_files) in enumerate(turns):
         pieces = [local(went, types), local(came, types)]
         if in_files:
-            asked = [Request(p.frame(answers.session), types, stays_in_files=True) for p in pieces if p.count]
+            asked = [FrameRequest(p.frame(answers.session), types, stays_in_files=True) for p in pieces if p.count]
             written = answers.answer(asked)
             pieces = [written.pop(0) if p.count else p for p in pieces]  # type: ignore[misc]
         contents = contents.changed(*pieces)
         model = (model - set(went)) | set(came)
         found, inside, outside = (
-            answers.answer([Request(contents.frame(answers.session), types)]),
+            answers.answer([FrameRequest(contents.frame(answers.session), types)]),
             *(
                 answers.run(sifted(local(every, types), contents, answers.session, present=present))
                 for present in (True, False)

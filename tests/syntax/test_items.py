@@ -7,7 +7,7 @@ import pytest
 from upshot.core import types
 from upshot.syntax import parse
 from upshot.syntax.ast import (
-    Action,
+    ActionClause,
     Activation,
     ActiveRule,
     And,
@@ -18,7 +18,7 @@ from upshot.syntax.ast import (
     Deny,
     DenyPolicy,
     Directive,
-    Event,
+    EventClause,
     Ignored,
     Item,
     Rule,
@@ -128,15 +128,19 @@ def test_an_active_rule_has_parameters_options_event_condition_and_actions() -> 
         "reorder",
         (X,),
         (("priority", "-10"), ("follows", "other"), ("note", "a b")),
-        Event("change", atom("r", X, Y)),
+        EventClause("change", atom("r", X, Y)),
         And((Atom("r", (X, Y), "old"), Atom("q", (X,), "inserted"), Atom("q", (Y,), "deleted"), atom("r", X, X))),
-        (Action("insert", atom("p", X)), Action("delete", atom("q", X)), Action("call", atom("tell", X))),
+        (
+            ActionClause("insert", atom("p", X)),
+            ActionClause("delete", atom("q", X)),
+            ActionClause("call", atom("tell", X)),
+        ),
     )
 
 
 def test_an_active_rule_needs_only_a_name_and_an_action() -> None:
     (rule,) = parse(".rule r2 do call tell.").items
-    assert rule == ActiveRule("r2", (), actions=(Action("call", atom("tell")),))
+    assert rule == ActiveRule("r2", (), actions=(ActionClause("call", atom("tell")),))
 
 
 def test_relations_may_be_named_like_the_words_of_a_rule() -> None:

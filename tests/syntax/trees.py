@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from upshot.core.types import BOOLEAN, DATE, FLOAT, SYMBOL, TIMESTAMP, UNSIGNED, Kind, Type
 from upshot.syntax.ast import (
-    Action,
+    ActionClause,
     Activation,
     ActiveRule,
     Aggregate,
@@ -24,7 +24,7 @@ from upshot.syntax.ast import (
     DenyPolicy,
     Determines,
     Directive,
-    Event,
+    EventClause,
     ForeignKey,
     Formula,
     Ignored,
@@ -173,11 +173,11 @@ items: st.SearchStrategy[Item] = st.one_of(
         names,
         st.lists(variables.map(Variable), max_size=2).map(tuple),
         _options,
-        st.none() | st.builds(Event, st.sampled_from(("insert", "delete", "change")), atoms),
+        st.none() | st.builds(EventClause, st.sampled_from(("insert", "delete", "change")), atoms),
         st.none() | conditions,
-        st.lists(st.builds(Action, st.sampled_from(("insert", "delete", "call")), atoms), min_size=1, max_size=3).map(
-            tuple
-        ),
+        st.lists(
+            st.builds(ActionClause, st.sampled_from(("insert", "delete", "call")), atoms), min_size=1, max_size=3
+        ).map(tuple),
     ),
     st.builds(Activation, names, st.lists(st.tuples(variables, constants), max_size=2).map(tuple), st.booleans()),
     st.sampled_from(('.pragma "a"', '.pragma "a" "b"', ".plan 0:(1,2), 1:(2,1)", ".plan 0:()")).map(Ignored),

@@ -26,7 +26,7 @@ from upshot.core.errors import DataError
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.rows import Row, Rows, row_set
 from upshot.core.schema import Schema
-from upshot.engine.rule_processor import RuleProcessor, Window
+from upshot.engine.rule_processor import ChangeWindow, RuleProcessor
 from upshot.engine.work import ViewWork, Work
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
@@ -216,7 +216,7 @@ class RuleRun:
             if rows:
                 yield rule, Rows.of(rule.instance, list(rows)), logged
 
-    def _instances(self, rule: CheckedRule, window: Window[RowSet]) -> RowSet:
+    def _instances(self, rule: CheckedRule, window: ChangeWindow[RowSet]) -> RowSet:
         if rule.becomes is not None and not rule.clauses:
             found = window.of(rule.becomes).inserted
         else:

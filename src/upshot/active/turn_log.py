@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from upshot.active.row_sets import RowSet
 from upshot.core.rows import Rows
-from upshot.engine.rule_processor import Window
+from upshot.engine.rule_processor import ChangeWindow
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
 BEGIN = -1
@@ -20,7 +20,7 @@ class RuleTurn:
     considered `now`."""
 
     log: TurnLog
-    window: Window[RowSet]
+    window: ChangeWindow[RowSet]
     since: int
     acted: int
     now: int
@@ -39,7 +39,7 @@ class TurnLog:
     _turns: dict[str, int] = field(default_factory=dict)
     _acted: dict[str, int] = field(default_factory=dict)
 
-    def turn(self, rule: str, window: Window[RowSet], deltas: Deltas) -> RuleTurn:
+    def turn(self, rule: str, window: ChangeWindow[RowSet], deltas: Deltas) -> RuleTurn:
         """The rule has its turn."""
         since, now = self._turns.get(rule, BEGIN), self._point(deltas)
         made = RuleTurn(self, window, since, self._acted.get(rule, since), now)

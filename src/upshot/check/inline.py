@@ -26,11 +26,11 @@ from upshot.syntax.ast import (
     Deny,
     DisjunctiveRule,
     Formula,
-    Node,
     Not,
     Or,
     Rule,
     Subsumption,
+    SyntaxNode,
     Term,
     Variable,
     Wildcard,
@@ -100,7 +100,7 @@ class Inlining:
 
 
 def inlining(
-    declarations: Sequence[Declaration], rules: Sequence[Rule], others: tuple[Node, ...], findings: Findings
+    declarations: Sequence[Declaration], rules: Sequence[Rule], others: tuple[SyntaxNode, ...], findings: Findings
 ) -> Inlining:
     """The inline relations whose rules cannot stand alone; one that depends on itself is reported. `others` are the
     items that call relations, beside the rules."""
@@ -129,7 +129,7 @@ def inlining(
         made.rules |= {name: [made.into(each) for each in known] for name, known in before.items()}
 
 
-def _heads(items: tuple[Node, ...]) -> set[str]:
+def _heads(items: tuple[SyntaxNode, ...]) -> set[str]:
     """The relations that items name outside of conditions: those must have rows."""
     atoms_of = [
         atom
@@ -145,7 +145,7 @@ def _heads(items: tuple[Node, ...]) -> set[str]:
     return {atom.relation for atom in atoms_of}
 
 
-def _names(items: tuple[Node, ...]) -> set[str]:
+def _names(items: tuple[SyntaxNode, ...]) -> set[str]:
     found: set[str] = set()
 
     def visit(node: Any) -> Any:

@@ -148,11 +148,11 @@ def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[
         return None
     found = ordered_column(item)
     if found is None:
-        _refuse(item, _reason(item, schema, known), findings)
+        _refuse(item, _reason(item, schema), findings)
     return found
 
 
-def _reason(item: Subsumption, schema: Schema, known: Relations) -> str:
+def _reason(item: Subsumption, schema: Schema) -> str:
     """The reason why a subsumption that orders more than one column, or not by a comparison, cannot be kept."""
     if item.worse.args == item.better.args:
         return "no column differs between the two rows"

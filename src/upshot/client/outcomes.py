@@ -19,23 +19,23 @@ Facts = Mapping[str, Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class RelationChange:
+class RelationDelta:
     """The net change of one relation."""
 
     inserted: Rows
     deleted: Rows
 
 
-class ChangesByRelation(Mapping[str, RelationChange]):
+class ChangesByRelation(Mapping[str, RelationDelta]):
     """The relations that changed, of those the token may read; any other of them has changed by nothing."""
 
-    def __init__(self, found: Mapping[str, RelationChange], relations: Mapping[str, Schema]) -> None:
+    def __init__(self, found: Mapping[str, RelationDelta], relations: Mapping[str, Schema]) -> None:
         self._found, self._relations = dict(found), relations
 
-    def __getitem__(self, name: str) -> RelationChange:
+    def __getitem__(self, name: str) -> RelationDelta:
         if name not in self._found and name in self._relations:
             nothing = Rows.of(self._relations[name], [])
-            return RelationChange(nothing, nothing)
+            return RelationDelta(nothing, nothing)
         return self._found[name]
 
     def __contains__(self, name: object) -> bool:
@@ -97,7 +97,7 @@ class Outcome:
 def read_changes(content: Any, relations: Mapping[str, Schema]) -> ChangesByRelation:
     """`KeyError` if a relation is not among those known, `Misfit` if its columns are others."""
     found = {
-        name: RelationChange(
+        name: RelationDelta(
             read_rows(relations[name], parts.get("insert", [])), read_rows(relations[name], parts.get("delete", []))
         )
         for name, parts in (content or {}).items()

@@ -47,7 +47,7 @@ class Formula:
 
 
 @dataclass(frozen=True, slots=True)
-class RowChange:
+class RelationEffect:
     """The rows of one relation that would be inserted and deleted, with a `Placeholder` for a fresh value and a
     `Formula` for a value that follows from it."""
 
@@ -69,7 +69,7 @@ class Realization:
     side_effects: int
     placeholders: tuple[Placeholder, ...]
     conditions: tuple[str, ...]
-    changes: Mapping[str, RowChange]
+    changes: Mapping[str, RelationEffect]
     violations: Mapping[str, tuple[Row, ...]]
     expect: Mapping[str, Mapping[str, tuple[Row, ...]]]
     version: int
@@ -282,7 +282,7 @@ def _way(
         tuple(new.values()),
         tuple(map(str, content.get("conditions") or ())),
         {
-            name: RowChange(
+            name: RelationEffect(
                 _rows(relations[name], parts.get("insert"), new), _rows(relations[name], parts.get("delete"), new)
             )
             for name, parts in (content.get("changes") or {}).items()

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from upshot.database.engines import Deltas, Engine
     from upshot.database.live.live_queries import LiveQuery
     from upshot.database.program.compile import Compiled
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class LiveLayer:
     """The live queries that fit a definition, and the program with them; those that fail are not in it."""
 
     queries: Sequence[LiveQuery]
@@ -61,17 +61,17 @@ class Proposal:
     left: list[Pending] = field(default_factory=list)
     firings: Sequence[Firing] = ()
     settles: Pending | None = None
-    followed: Followed | None = None
+    followed: LiveLayer | None = None
     """The live queries of a definition."""
 
 
-def begin_rules(state: State) -> RuleRun | None:
+def begin_rules(state: DatabaseState) -> RuleRun | None:
     """The rules of a transaction that begins; None in a program without rules."""
     return rules.transaction_rules.transaction_rules(state) if state.compiled.rules.rules else None
 
 
 def commit(
-    state: State,
+    state: DatabaseState,
     meta: str | None = None,
     run: RuleRun | None = None,
     settles: Pending | None = None,
@@ -116,7 +116,7 @@ def commit(
     )
 
 
-def _with_rules(state: State, run: RuleRun, proposal: Proposal) -> Callable[[], Deltas]:
+def _with_rules(state: DatabaseState, run: RuleRun, proposal: Proposal) -> Callable[[], Deltas]:
     def propagate() -> Deltas:
         deltas = run.finish()
         proposal.left += rules.transaction_rules.tasks_left(state, run)
@@ -126,7 +126,7 @@ def _with_rules(state: State, run: RuleRun, proposal: Proposal) -> Callable[[], 
     return propagate
 
 
-def settle(state: State, proposal: Proposal) -> tuple[ChangeSet, ConstraintFindings]:
+def settle(state: DatabaseState, proposal: Proposal) -> tuple[ChangeSet, ConstraintFindings]:
     """The meaning of a staged change. It is durable before it is accepted, and announced after; if propagation fails,
     the examination raises or the store cannot write, it is undone."""
     engine, new, accepted = state.engine, proposal.program, False
@@ -175,7 +175,7 @@ def _hidden(compiled: Compiled, deltas: Deltas) -> bool:
     return any(len(inserted) or len(deleted) for inserted, deleted in hidden)
 
 
-def announce(state: State, changes: ChangeSet, afresh: Collection[str], deltas: Deltas) -> None:
+def announce(state: DatabaseState, changes: ChangeSet, afresh: Collection[str], deltas: Deltas) -> None:
     """Queues what the watchers of each changed relation are to hear; relations `afresh` are shown whole."""
     feed = state.feed
     for name in sorted(each for each in afresh if feed.is_watched(each)):

@@ -16,7 +16,7 @@ from upshot.core.schema import Schema
 from upshot.database import durable, explain, files, live, queries, rules
 from upshot.database import program as programs
 from upshot.database.engines import Engine, ReportsProgress, local_engine
-from upshot.database.state import MAX_FIRINGS, State
+from upshot.database.state import MAX_FIRINGS, DatabaseState
 from upshot.database.transaction import Transaction
 from upshot.database.watch import EVERYTHING, Callback, CommitCallback, Event, Subscription
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from upshot.database.placement import Placement
     from upshot.database.program.verify import Verified
     from upshot.database.queries.models import Models
-    from upshot.database.queries.reading import Reading
+    from upshot.database.queries.reading import ConsistentRead
     from upshot.database.queries.what_if import WhatIf
     from upshot.database.queries.why import AsksWhy
     from upshot.database.realize import Revises
@@ -73,7 +73,7 @@ class Database(AsksWhy, Revises):
         self,
         make_engine: Callable[[], Engine] = local_engine,
         *,
-        state: State | None = None,
+        state: DatabaseState | None = None,
         max_firings: int = MAX_FIRINGS,
         lazy: bool = False,
     ) -> None:
@@ -88,13 +88,13 @@ class Database(AsksWhy, Revises):
             self._resume()
 
     @cached_property
-    def _state(self) -> State:  # type: ignore[override]  # the base classes only read it
+    def _state(self) -> DatabaseState:  # type: ignore[override]  # the base classes only read it
         """An empty database and its engine, made when they are first used: opening one costs next to nothing."""
         with self._first_use:
             if "_state" not in self.__dict__:
                 self.__dict__["_state"] = empty_state(self._make_engine)
                 self._state.max_firings = self._max_firings
-            made: State = self.__dict__["_state"]
+            made: DatabaseState = self.__dict__["_state"]
             return made
 
     def _resume(self) -> None:
@@ -331,10 +331,10 @@ class Database(AsksWhy, Revises):
         with self._state.reading() as engine:
             return engine.rows(self._state.schema(name).name)
 
-    def reading(self) -> Reading:
+    def reading(self) -> ConsistentRead:
         """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
         self._state.open()
-        return queries.reading.Reading(self._state)
+        return queries.reading.ConsistentRead(self._state)
 
     def at(self, version: int) -> PastVersion:
         """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.
@@ -573,10 +573,10 @@ def _awaits(pending: Pending, function: str) -> bool:
     return isinstance(error, RuleError) and error.code == "unknown-action"
 
 
-def empty_state(make_engine: Callable[[], Engine]) -> State:
+def empty_state(make_engine: Callable[[], Engine]) -> DatabaseState:
     """The state of a new database, with its engine."""
     engine, compiled = make_engine(), programs.compile.nothing()
     engine.install(compiled.plan)
     engine.propagate()
     engine.accept()
-    return State(make_engine, engine, compiled)
+    return DatabaseState(make_engine, engine, compiled)

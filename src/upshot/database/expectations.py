@@ -17,13 +17,13 @@ from upshot.revise.request import Request
 if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.database.engines import Deltas
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.revise.request import Key, Row
 
 NOT_AS_EXPECTED = "not-as-expected"
 
 
-def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
+def asked_for(state: DatabaseState, given: Mapping[str, Any]) -> frozenset[Key]:
     """The rows of a request, each under the relation that holds it."""
     found: set[Key] = set()
     for name, rows in given.items():
@@ -38,7 +38,7 @@ def asked_for(state: State, given: Mapping[str, Any]) -> frozenset[Key]:
     return frozenset(found)
 
 
-def request_of_rows(state: State, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> Request:
+def request_of_rows(state: DatabaseState, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> Request:
     """The request that these rows are there in the end, and those are not."""
     return Request(asked_for(state, insert), asked_for(state, delete))
 
@@ -58,12 +58,12 @@ def as_kept(row: Row, schema: Schema) -> Row:
 class PropagatedChange(TriedChanges):
     """The change that is open, after its propagation, to be asked which rows it leaves there."""
 
-    def __init__(self, state: State, deltas: Deltas) -> None:
+    def __init__(self, state: DatabaseState, deltas: Deltas) -> None:
         super().__init__(state)
         self._deltas = deltas
 
 
-def require(state: State, deltas: Deltas, expected: Request) -> None:
+def require(state: DatabaseState, deltas: Deltas, expected: Request) -> None:
     """`not-as-expected` if the open change leaves a row out that is to be there, or one in that is not to be."""
     change = PropagatedChange(state, deltas)
     for keys, there in ((expected.insert, True), (expected.delete, False)):

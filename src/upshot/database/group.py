@@ -25,7 +25,7 @@ from upshot.engine.local.kernel.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from upshot.core.rows import Rows
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 log = logging.getLogger("upshot.store")
 
@@ -38,7 +38,7 @@ class Group:
     Results of its transactions may be read inside the block; they count when the block has ended.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DatabaseState) -> None:
         self._state = state
         self._stage = "new"
         self._transactions: list[Transaction] = []

@@ -27,7 +27,7 @@ from upshot.database.search_arguments import (
     values_of,
 )
 from upshot.database.search_reach import search_reach, search_rules
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.database.stated_conditions import require_conditions
 from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
@@ -55,7 +55,7 @@ class Realizations(Iterator[Realization]):
 
     def __init__(
         self,
-        state: State,
+        state: DatabaseState,
         request: Request,
         preferences: Preferences,
         bounds: Bounds,
@@ -363,7 +363,7 @@ class Realizations(Iterator[Realization]):
 class Revises:
     """The part of a database that works from views to base relations."""
 
-    _state: State
+    _state: DatabaseState
 
     def realize(
         self,
@@ -516,7 +516,7 @@ def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tu
     return frozenset(c for c, value in cells if any(each.stands_at(c, value) for each in placeholders))
 
 
-def _rejection(state: State, effects: WhatIf) -> str:
+def _rejection(state: DatabaseState, effects: WhatIf) -> str:
     """The constraint that a change with these effects would violate, if it would be rejected."""
     for name, witnesses in effects.violations.items():
         policy = state.compiled.checked.constraints.get(name)

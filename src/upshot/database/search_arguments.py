@@ -17,7 +17,7 @@ from upshot.core.search_bounds import is_amount
 from upshot.core.types import Type
 from upshot.database.expectations import asked_for
 from upshot.database.realization import Realization
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
 from upshot.syntax import parse_query, print_term
 from upshot.syntax.ast import Atom, Constant, Term, Test, Variable, Wildcard
@@ -26,7 +26,7 @@ LEAST_SIDE_EFFECTS = "least_side_effects"
 _ROWS = 'rows by relation, as in {"closure": [(1, 3)]}'
 
 
-def request_of(state: State, insert: Any, delete: Any) -> Request:
+def request_of(state: DatabaseState, insert: Any, delete: Any) -> Request:
     """The rows that are to be there and not to be there, which do not contradict each other."""
     parts = {"insert": insert, "delete": delete}
     for word, given in parts.items():
@@ -45,7 +45,7 @@ def request_of(state: State, insert: Any, delete: Any) -> Request:
     return request
 
 
-def _without_patterns(state: State, given: Mapping[str, Any] | None, word: str) -> dict[str, Any]:
+def _without_patterns(state: DatabaseState, given: Mapping[str, Any] | None, word: str) -> dict[str, Any]:
     """Rows by relation, where a text has stood for all rows of a pattern."""
     found = dict(given or {})
     for name, rows in found.items():
@@ -65,7 +65,7 @@ def patterns_in(rows: Any) -> list[str]:
     return [each for each in listed if isinstance(each, str) and "(" in each]
 
 
-def pattern_rows(state: State, name: str, text: str) -> list[tuple[Any, ...]]:
+def pattern_rows(state: DatabaseState, name: str, text: str) -> list[tuple[Any, ...]]:
     """The rows of a relation that a pattern such as `access("ann", _)` matches."""
     schema = state.schema(name)
     atom = parse_query(_double_quoted(text.strip().removesuffix(".")))
@@ -154,7 +154,7 @@ def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None
                 raise UsageError(message, code="request-contradicts", help="request one of the two")
 
 
-def require_base_rows(state: State, *parts: Any) -> None:
+def require_base_rows(state: DatabaseState, *parts: Any) -> None:
     """`UsageError` unless these are rows of base relations: what is to be repaired is a transaction."""
     for given in parts:
         for name in given if isinstance(given, Mapping) else ():
@@ -191,7 +191,7 @@ def bounds_of(bounds: Any) -> Bounds:
     return bounds
 
 
-def preferences_of(state: State, frozen: Any, cost: Any, prefer: Any = None) -> Preferences:
+def preferences_of(state: DatabaseState, frozen: Any, cost: Any, prefer: Any = None) -> Preferences:
     """The preferences stated by `frozen` and `cost`, by the relations that store the rows."""
     names = (frozen,) if isinstance(frozen, str) else () if frozen is None else frozen
     if isinstance(names, Mapping) or not isinstance(names, Iterable):
@@ -215,7 +215,7 @@ def preferences_of(state: State, frozen: Any, cost: Any, prefer: Any = None) -> 
     return Preferences(frozenset(barred), prices, prefer is not None)
 
 
-def _places(state: State, text: Any, word: str) -> list[tuple[str, str]]:
+def _places(state: DatabaseState, text: Any, word: str) -> list[tuple[str, str]]:
     if not isinstance(text, str):
         message = f"`{word}` names base relations, and {_kind(text)} is no name"
         raise UsageError(message, code="wrong-argument", help='as in "granted", "+granted" or "-granted"')

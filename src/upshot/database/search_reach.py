@@ -16,7 +16,7 @@ from upshot.database.explain.explained_rule import read_by
 from upshot.database.program.compile import Compiled
 from upshot.revise.rules import Rules
 from upshot.rewrite.normalize.term_type import term_type, too_long_columns
-from upshot.syntax.ast import Aggregate, Call, Constant, Node, Test, Variable
+from upshot.syntax.ast import Aggregate, Call, Constant, SyntaxNode, Test, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
@@ -216,7 +216,7 @@ def _computes(clause: Clause) -> bool:
     return any(isinstance(node, Call) for node in _parts(clause))
 
 
-def _parts(clause: Clause) -> Iterator[Node]:
+def _parts(clause: Clause) -> Iterator[SyntaxNode]:
     return (each for part in (clause.head, *clause.body) for each in _nodes(part))
 
 
@@ -230,10 +230,10 @@ def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
     )
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def _nodes(node: SyntaxNode) -> Iterator[SyntaxNode]:
     yield node
     for part in fields(node):
         value = getattr(node, part.name)
         for inner in value if isinstance(value, tuple) else (value,):
-            if isinstance(inner, Node):
+            if isinstance(inner, SyntaxNode):
                 yield from _nodes(inner)

@@ -127,7 +127,7 @@ class LastCommit:
 
 
 @dataclass(slots=True)
-class State:
+class DatabaseState:
     """The mutable heart of a database; everything it points to is replaced, never edited."""
 
     make_engine: Callable[[], Engine]

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import DataError, UsageError
-from upshot.database import open_transaction, rules
+from upshot.core.rows import row_set
+from upshot.core.schema import Role
+from upshot.database import queries, rules
+from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules, commit
 from upshot.database.files.given_rows import given_rows
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
-    from upshot.active.run import RuleRun
+    from upshot.active.run import RuleRun, RunState
     from upshot.active.tasks import Pending
     from upshot.core.cause import Cause
     from upshot.core.diagnostic import Diagnostic
     from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema
-    from upshot.database.changes import ChangeSet, Commit
+    from upshot.database.changes import Commit
     from upshot.database.engines import Deltas
-    from upshot.database.open_transaction import Savepoint
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.engine.work import Work
     from upshot.revise.request import Request
 
@@ -37,7 +40,7 @@ class Transaction:
     """
 
     def __init__(
-        self, state: State, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
+        self, state: DatabaseState, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
     ) -> None:
         """One that `settles` a task leaves what its own rules have to do after it to whoever does the task. One that is
         `grouped` belongs to an open group, which has the right to write, and sees to all that comes after."""
@@ -157,23 +160,28 @@ class Transaction:
     def query(self, text: str, /, **parameters: Any) -> Rows:
         """The answers to a rule body or SELECT in the state that the statements so far lead to, views included."""
         with self._reading() as run:
-            return open_transaction.open_query(self._state, run, text, parameters)
+            run.propagated()
+            if isinstance(text, str) and queries.query.is_select(text):
+                return queries.sql_answers.sql(self._state, text, parameters, is_open=True)
+            return queries.query.query_open(self._state, text, **parameters)
 
     def rows(self, name: str) -> Rows:
         """All rows of a relation or view in that state."""
         with self._reading() as run:
-            return open_transaction.open_rows(self._state, run, name)
+            schema = self._state.schema(name)
+            run.propagated()
+            return queries.query.all_rows(self._state.engine, schema, is_open=True)
 
     def changes_so_far(self) -> ChangeSet:
         """The net changes of all relations by the statements so far, and by the rules that have had their turns."""
         with self._reading() as run:
-            return open_transaction.changes_so_far(self._state, run)
+            return ChangeSet(self._state.schemas, reported(self._state.compiled.plan, run.propagated()))
 
     def process(self, rules: Iterable[str] | str | None = None) -> tuple[Firing, ...]:
         """A processing point: rules that would have their turns at the end have them now, all or those named. The
         firings. If one fails, the whole transaction is over."""
         with self._reading() as run:
-            names, before = open_transaction.rules_to_process(self._state, run, rules), len(run.firings)
+            names, before = _rules_to_process(self._state, run, rules), len(run.firings)
             self._answering = True
             try:
                 run.process(names)
@@ -187,7 +195,7 @@ class Transaction:
     def savepoint(self) -> Savepoint:
         """A point to go back to, for a `with` block: an error that leaves the block undoes what was done in it, and
         nothing else; so does `rollback()` of what it returns."""
-        return open_transaction.Savepoint(self._state, self._reading, self._savepoints)
+        return Savepoint(self._state, self._reading, self._savepoints)
 
     @contextmanager
     def _reading(self) -> Iterator[RuleRun]:
@@ -305,15 +313,98 @@ class Transaction:
         return f"<transaction, {self._stage}>"
 
 
-def _causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
+def _causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
     """The causes of the changes of one relation with the transaction that made a version."""
     from upshot.database.queries.why import causes  # noqa: PLC0415 - as few are asked for
 
     return causes(state, version, changes, name)
 
 
-def _cause(state: State, version: int, firing: Firing) -> Mapping[Row, Cause]:
+def _cause(state: DatabaseState, version: int, firing: Firing) -> Mapping[Row, Cause]:
     """The literals and base changes that made a rule of that transaction fire."""
     from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
 
     return firing_causes(state, firing, version)
+
+
+def _rules_to_process(state: DatabaseState, run: RuleRun, names: object) -> frozenset[str]:
+    """The rules that a processing point is for: all that run before the commit, unless some are named."""
+    if names is None:
+        return run.before_commit
+    asked = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    known = {rule.name: rule for rule in state.compiled.checked.rules}
+    for name in asked:
+        if not isinstance(name, str):
+            message = f"a rule must be given by its name, not by {type(name).__name__}"
+            raise UsageError(message, code="wrong-argument", help='as in tx.process(rules=["audit"])')
+        if name not in known:
+            hint = did_you_mean(name, known) or f"the rules are {', '.join(f'`{each}`' for each in known) or 'none'}"
+            raise UsageError(f"unknown rule `{name}`", code="unknown-rule", help=hint)
+        if known[name].coupling == "after":
+            hint = "name rules with `coupling=immediate` or `coupling=deferred`"
+            raise UsageError(f"rule `{name}` runs after the commit", code="wrong-argument", help=hint)
+    return frozenset(asked) & run.before_commit
+
+
+class Savepoint:
+    """A point of a transaction to go back to, for a `with` block: an error that leaves the block undoes what was done
+    in it, and goes on; `rollback()` undoes without an error. Rules have seen what they had seen then.
+
+    The savepoints of a transaction are a stack: one ends with its block, with the transaction, and when one below it
+    ends or is rolled back."""
+
+    def __init__(
+        self, state: DatabaseState, reading: Callable[[], AbstractContextManager[RuleRun]], stack: list[Savepoint]
+    ) -> None:
+        """`reading` refuses a transaction that is over; `stack` are its savepoints so far."""
+        self._state, self._reading, self._stack = state, reading, stack
+        with reading() as run:
+            self._base = _base_changes(state, run.propagated())
+            self._rules: RunState = run.remember()
+        stack.append(self)
+
+    def __enter__(self) -> Savepoint:
+        with self._reading():
+            self._above()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self not in self._stack:
+            return
+        if kind is not None:
+            self.rollback()
+        del self._stack[self._stack.index(self) :]
+
+    def rollback(self) -> None:
+        """Undoes all statements since the savepoint, and what rules did about them."""
+        engine = self._state.engine
+        with self._reading() as run:
+            above = self._above()
+            run.reopen()
+            # The engine starts over from the committed state: what is undone may be a state that has no meaning.
+            engine.rollback()
+            for name, (inserted, deleted) in self._base.items():
+                if inserted:
+                    engine.insert(name, list(inserted))
+                if deleted:
+                    engine.delete(name, list(deleted))
+            run.restore(self._rules)
+            del self._stack[above:]
+
+    def _above(self) -> int:
+        """The place in the stack of the savepoints made after this one."""
+        if self not in self._stack:
+            hint = "roll back inside its `with` block, and inner savepoints before outer ones"
+            raise UsageError("the savepoint has ended", code="savepoint-ended", help=hint)
+        return self._stack.index(self) + 1
+
+
+def _base_changes(state: DatabaseState, deltas: Deltas) -> dict[str, tuple[frozenset[Row], frozenset[Row]]]:
+    schemas = state.compiled.checked.schemas
+    return {
+        name: (row_set(inserted), row_set(deleted))
+        for name, (inserted, deleted) in deltas.items()
+        if name in schemas and schemas[name].role is Role.BASE
+    }

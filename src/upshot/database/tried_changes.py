@@ -16,7 +16,7 @@ from upshot.database.constraints import added_violations
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.placement import placement_of
 from upshot.database.queries.what_if import WhatIf
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
 from upshot.reasons.concrete import ASKED, InstanceQuery, asked_rows, instances_question, row_rule
@@ -56,7 +56,7 @@ class TriedChanges:
 
     tag = "tried"
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DatabaseState) -> None:
         self._state = state
         self._wanted: Update | None = None
         self._staged: Update | None = None

@@ -21,9 +21,9 @@ from upshot.syntax.ast import (
     Comparison,
     Constant,
     Formula,
-    Node,
     Not,
     Or,
+    SyntaxNode,
     Term,
     Test,
     Variable,
@@ -189,7 +189,7 @@ class OracleState:
         return SYMBOL
 
 
-def nodes(node: Node, *, inside: bool = True) -> Iterator[Node]:
+def nodes(node: SyntaxNode, *, inside: bool = True) -> Iterator[SyntaxNode]:
     """The node and all below it; those of aggregates only if `inside`."""
     yield node
     if inside or not isinstance(node, Aggregate):
@@ -197,11 +197,11 @@ def nodes(node: Node, *, inside: bool = True) -> Iterator[Node]:
         for field in fields:
             part = getattr(node, field)
             for each in part if isinstance(part, tuple) else (part,):
-                if isinstance(each, Node):
+                if isinstance(each, SyntaxNode):
                     yield from nodes(each, inside=inside)
 
 
-def names(node: Node, *, inside: bool = False) -> frozenset[str]:
+def names(node: SyntaxNode, *, inside: bool = False) -> frozenset[str]:
     return frozenset(each.name for each in nodes(node, inside=inside) if isinstance(each, Variable))
 
 
@@ -213,7 +213,7 @@ def ready(literal: Formula, bound: set[str], scope: frozenset[str]) -> bool:
     """Test whether all is bound that the literal does not bind itself; in aggregates, all that occurs outside them
     too."""
 
-    def needs(node: Node) -> frozenset[str]:
+    def needs(node: SyntaxNode) -> frozenset[str]:
         return names(node) | names(node, inside=True) & scope
 
     match literal:

@@ -67,7 +67,7 @@ class Transition(Generic[Rows]):
 
 
 @dataclass(frozen=True, slots=True)
-class Event(Generic[Rows]):
+class RowEvent(Generic[Rows]):
     """Rows that really entered or left a relation, all at once; `time` counts the events of a processing point."""
 
     time: int
@@ -75,14 +75,14 @@ class Event(Generic[Rows]):
     rows: Rows
 
 
-class Window(Generic[Rows]):
+class ChangeWindow(Generic[Rows]):
     """The changes between two times, relation by relation."""
 
     def __init__(
         self,
         since: int,
         until: int,
-        events: Mapping[str, list[Event[Rows]]],
+        events: Mapping[str, list[RowEvent[Rows]]],
         sets: RowSets[Rows],
         own: int | None = None,
     ) -> None:
@@ -118,7 +118,7 @@ class Consideration(Generic[Rows]):
     """A rule whose turn it is, with its window; `number` counts its turns in this processing point."""
 
     rule: ScheduledRule
-    window: Window[Rows]
+    window: ChangeWindow[Rows]
     number: int
 
 
@@ -152,7 +152,7 @@ class RuleProcessor(Generic[Rows]):
         self._begin_point()
 
     def _begin_point(self) -> None:
-        self._events: dict[str, list[Event[Rows]]] = {}
+        self._events: dict[str, list[RowEvent[Rows]]] = {}
         self._last: dict[tuple[str, str], int] = {}
         self._now = 0
         self._since = dict.fromkeys((rule.name for rule in (*self._generated, *self._others)), 0)
@@ -167,7 +167,7 @@ class RuleProcessor(Generic[Rows]):
         """Rows entered or left a relation: only rows that were absent, or present, before."""
         if self._sets.is_empty(rows):
             return
-        self._events.setdefault(relation, []).append(Event(self._now, operation, rows))
+        self._events.setdefault(relation, []).append(RowEvent(self._now, operation, rows))
         self._last[relation, operation] = self._last[relation, UPDATED] = self._now
         self._now += 1
 
@@ -203,20 +203,20 @@ class RuleProcessor(Generic[Rows]):
             if not happened:
                 continue
             own = None if rule.generated else self._acted.get(rule.name, since)
-            window = Window(since, self._now, self._events, self._sets, own)
+            window = ChangeWindow(since, self._now, self._events, self._sets, own)
             if any(self._in(window, *trigger) for trigger in happened):
                 self._since[rule.name] = self._acted[rule.name] = self._now
                 self._turns[rule.name] += 1
                 return Consideration(rule, window, self._turns[rule.name])
         return None
 
-    def _in(self, window: Window[Rows], relation: str, operation: str) -> bool:
+    def _in(self, window: ChangeWindow[Rows], relation: str, operation: str) -> bool:
         if operation == UPDATED:
             return self._has_updates(relation, window.of(relation))
         return window.has(relation, operation)
 
 
-def net_effect(events: Iterable[Event[Rows]], sets: RowSets[Rows]) -> Transition[Rows]:
+def net_effect(events: Iterable[RowEvent[Rows]], sets: RowSets[Rows]) -> Transition[Rows]:
     """The events of one relation, in order, as one transition."""
     inserted = deleted = sets.union(())
     for operation, some in groupby(events, key=lambda event: event.operation):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from upshot.check.program import CheckedProgram
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role, Schema
-from upshot.export.postgres_rules import Tables, rule_query
+from upshot.export.postgres_rules import TableNames, rule_query
 from upshot.export.postgres_terms import (
-    Findings,
+    ExportFindings,
     column_definitions,
     column_names,
     quoted,
@@ -36,18 +36,18 @@ _INSERTIONS = (RulePurpose.NEGATED_DELETE, RulePurpose.INSERT)
 
 def postgres_script(program: CheckedProgram, schema: str = "upshot") -> str:
     """The script of a program; `ProgramError` with everything in it that PostgreSQL would compute otherwise."""
-    findings = Findings()
+    findings = ExportFindings()
     _refuse_features(program, findings)
     if findings.found:
         raise ProgramError(findings.found)
-    script = _Script(normal_form(program), program, schema, findings)
+    script = _PostgresScript(normal_form(program), program, schema, findings)
     text = script.text()
     if findings.found:
         raise ProgramError(findings.found)
     return text
 
 
-def _refuse_features(program: CheckedProgram, findings: Findings) -> None:
+def _refuse_features(program: CheckedProgram, findings: ExportFindings) -> None:
     for rule in program.rules:
         findings.refuse(f"active rule `{rule.name}`", rule.span, "write it as a trigger on the table of changes")
     for name in sorted(program.functors):
@@ -64,17 +64,17 @@ def _refuse_features(program: CheckedProgram, findings: Findings) -> None:
 
 
 @dataclass(slots=True)
-class _Script:
+class _PostgresScript:
     """The script of a program in normal form; `source` is the program as it was checked."""
 
     program: CheckedProgram
     source: CheckedProgram
     schema: str
-    findings: Findings
+    findings: ExportFindings
 
     @property
-    def tables(self) -> Tables:
-        return Tables(self.program.schemas, self.schema, f"{self.schema}_internal")
+    def tables(self) -> TableNames:
+        return TableNames(self.program.schemas, self.schema, f"{self.schema}_internal")
 
     def function(self, name: str) -> str:
         return f"{quoted(self.tables.internal)}.{quoted(name)}"

@@ -14,13 +14,13 @@ from upshot.check.program import Clause, Literal
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.schema import Schema
 from upshot.core.types import BOOLEAN, Type
-from upshot.export.postgres_terms import Expressions, Findings, column_names, quoted
+from upshot.export.postgres_terms import ExportFindings, Expressions, column_names, quoted
 from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Constant, Not, Test, Variable, Wildcard
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class TableNames:
     """The names of the tables of a program: relations stand in one schema, their changes in another."""
 
     schemas: Mapping[str, Schema]
@@ -59,27 +59,27 @@ def _equals(nullable: bool) -> str:
     return "IS NOT DISTINCT FROM" if nullable else "="
 
 
-def rule_query(rule: ProductionRule, component: Sequence[str], tables: Tables, findings: Findings) -> str:
+def rule_query(rule: ProductionRule, component: Sequence[str], tables: TableNames, findings: ExportFindings) -> str:
     """The rows that a rule derives, each once."""
     if rule.group is RulePurpose.REINSERT:
-        query = _Query(rule.source, component, tables, findings)
+        query = _Select(rule.source, component, tables, findings)
         query.literals(rule.source.body)
         query.is_among(tables.part(rule.view, "del"))
         return query.text()
-    query = _Query(rule.clause, component, tables, findings)
+    query = _Select(rule.clause, component, tables, findings)
     body = rule.clause.body[1:] if rule.group is RulePurpose.START else rule.clause.body
     query.literals(body)
     return query.text()
 
 
 @dataclass(slots=True)
-class _Query:
+class _Select:
     """A SELECT that is put together literal by literal."""
 
     clause: Clause
     component: Sequence[str]
-    tables: Tables
-    findings: Findings
+    tables: TableNames
+    findings: ExportFindings
     sources: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     terms: Expressions = field(init=False)

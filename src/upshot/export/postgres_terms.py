@@ -42,7 +42,7 @@ PRESENT = "present"
 
 
 @dataclass(slots=True)
-class Findings:
+class ExportFindings:
     """Everything of a program that cannot be exported, collected."""
 
     found: list[Diagnostic] = field(default_factory=list)
@@ -69,7 +69,7 @@ def column_names(schema: Schema) -> list[str]:
     return [quoted(column.name) for column in schema.columns] or [PRESENT]
 
 
-def column_definitions(schema: Schema, findings: Findings) -> list[str]:
+def column_definitions(schema: Schema, findings: ExportFindings) -> list[str]:
     """The columns as `CREATE TABLE` takes them."""
     if not schema.columns:
         return [f"{PRESENT} boolean NOT NULL DEFAULT true CHECK ({PRESENT})"]
@@ -81,7 +81,7 @@ def column_definitions(schema: Schema, findings: Findings) -> list[str]:
     return found
 
 
-def sql_type(type: Type, schema: Schema, findings: Findings) -> str:
+def sql_type(type: Type, schema: Schema, findings: ExportFindings) -> str:
     if type.kind is Kind.RECORD:
         return findings.refuse(f"the record in `{schema.name}`", schema.span, "use one column for each of its parts")
     if type.kind is Kind.DECIMAL:
@@ -131,7 +131,7 @@ class Expressions:
     """Terms of one clause: `columns` are the expressions that its variables stand for."""
 
     types: Mapping[str, Type]
-    findings: Findings
+    findings: ExportFindings
     span: Span | None
     columns: dict[str, str] = field(default_factory=dict)
 

@@ -14,14 +14,14 @@ from upshot.database.program.compile import Compiled
 from upshot.engine.limits import in_bytes
 from upshot.pipeline.config.config import PipelineConfig
 from upshot.pipeline.config.toml_places import placed
-from upshot.pipeline.program import Stored, compiled_program, refuse_other_columns, stored
+from upshot.pipeline.program import StoredRelations, compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import held_version
 from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
-from upshot.pipeline.sources import Source, open_source
+from upshot.pipeline.sources import PipelineSource, open_source
 from upshot.pipeline.sources.journal import Staging
 from upshot.plan.pivot import decomposition
 
@@ -131,7 +131,9 @@ def _refuse(mistakes: list[Error]) -> None:
         )
 
 
-def _sources(config: PipelineConfig, schemas: Mapping[str, Schema], delta: str, before: Stored) -> dict[str, Source]:
+def _sources(
+    config: PipelineConfig, schemas: Mapping[str, Schema], delta: str, before: StoredRelations
+) -> dict[str, PipelineSource]:
     staging = config.state / "staging"
     return {
         name: open_source(source, schemas[name], Staging(staging / name, before.records), delta)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from upshot.pipeline.sinks.console import Tell
     from upshot.pipeline.sinks.sink import Sink
     from upshot.pipeline.sinks.standing import Standing
-    from upshot.pipeline.sources import Source
+    from upshot.pipeline.sources import PipelineSource
     from upshot.pipeline.sources.journal import Staging
 
 Opener = TypeVar("Opener")
@@ -58,45 +58,45 @@ class SinkSetting:
 # ---- sources -----------------------------------------------------------------------------------------------
 
 
-def _changes(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+def _changes(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.change_files import ChangeFiles  # noqa: PLC0415
 
     return ChangeFiles(config, schema, staging.journal("files"))
 
 
-def _delta(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
+def _delta(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> PipelineSource:
     from upshot.pipeline.sources.delta import DeltaSource  # noqa: PLC0415
 
     return DeltaSource(config, schema, staging.folder, delta)
 
 
-def _parquet(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+def _parquet(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.file_tables import ParquetTable  # noqa: PLC0415
     from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
 
     return SnapshotSource(ParquetTable(config, schema), config, schema, staging.folder)
 
 
-def _csv(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+def _csv(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.file_tables import CsvTable  # noqa: PLC0415
     from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
 
     return SnapshotSource(CsvTable(config, schema), config, schema, staging.folder)
 
 
-def _table(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> Source:
+def _table(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -> PipelineSource:
     from upshot.pipeline.sources.catalog import CatalogSource  # noqa: PLC0415
 
     return CatalogSource(config, schema, staging.folder, delta)
 
 
-def _kafka(config: SourceConfig, schema: Schema, _staging: Staging, _: str) -> Source:
+def _kafka(config: SourceConfig, schema: Schema, _staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415
 
     return KafkaTopic(config, schema)
 
 
-def _jdbc(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> Source:
+def _jdbc(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.jdbc import AppendedRows, JdbcQuery  # noqa: PLC0415
     from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ _PATH = Key("location", required=True)
 _MISSING = Key(choices=("fail", "ignore"), default="fail")
 _FEED = {"feed": Key("flag", default=True), "distinct": Key("flag", default=False)}
 
-SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, str], Source]]] = {
+SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, str], PipelineSource]]] = {
     "changes": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _changes),
     "delta": PipelineFormat({"path": _PATH, **_FEED}, _delta),
     "parquet": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _parquet),

@@ -111,7 +111,7 @@ def _located(error: UsageError, span: object) -> UsageError:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRelations:
     """The relations that a store holds, and how far every source was read for them."""
 
     schemas: Mapping[str, Schema]
@@ -120,15 +120,15 @@ class Stored:
     """the records of a store on a lake, by kind; the journals of sources are among them"""
 
 
-def stored(store: AnyPath, session: Any = None) -> Stored:
+def stored(store: AnyPath, session: Any = None) -> StoredRelations:
     """The contents of a store, which may be in use meanwhile; empty if there is no store."""
     if not isinstance(store, LakePath):
-        return _stored_in(store) if (store / LOG).exists() else Stored({}, {})
+        return _stored_in(store) if (store / LOG).exists() else StoredRelations({}, {})
     from upshot.store.lake import RECORDS, load  # noqa: PLC0415 - imports Arrow
 
     with TemporaryDirectory() as folder:
         if not (store / RECORDS / "_delta_log").exists():
-            return Stored({}, {}, lambda kind: Records(kind, *in_memory()))
+            return StoredRelations({}, {}, lambda kind: Records(kind, *in_memory()))
         load(session, store, Path(folder))
         found, log = _stored_in(Path(folder)), Log(Path(folder), read_only=True)
         try:
@@ -139,7 +139,7 @@ def stored(store: AnyPath, session: Any = None) -> Stored:
     return replace(found, records=lambda kind: Records(kind, write, lambda kind: kept.get(kind, {})))
 
 
-def _stored_in(store: Path) -> Stored:
+def _stored_in(store: Path) -> StoredRelations:
     log = Log(store, read_only=True)
     try:
         definition, meta = log.definition_at(log.last_version()), log.last_meta()
@@ -148,4 +148,4 @@ def _stored_in(store: Path) -> Stored:
     found = relations_from(definition.relations) if definition else {}
     schemas = {name: relation.schema for name, relation in found.items() if relation.visible}
     last = recorded_in(None if meta is None else json.loads(meta))
-    return Stored(schemas, last.positions if last else {})
+    return StoredRelations(schemas, last.positions if last else {})

@@ -40,7 +40,7 @@ from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sinks.console import Tell, tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
-from upshot.pipeline.sources import Source, advanced, open_source
+from upshot.pipeline.sources import PipelineSource, advanced, open_source
 from upshot.pipeline.sources.journal import Staging
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
@@ -238,7 +238,9 @@ class _BatchWork:
         self._count = 0
         self._handled: Positions = {}
 
-    def _opened_sources(self, schemas: Mapping[str, Schema], database: Database | None = None) -> dict[str, Source]:
+    def _opened_sources(
+        self, schemas: Mapping[str, Schema], database: Database | None = None
+    ) -> dict[str, PipelineSource]:
         """The sources; their journals are records of the database, if it is given."""
         delta, staging = delta_support(self._session, self.config), self.config.state / "staging"
         records = None if database is None else database.records

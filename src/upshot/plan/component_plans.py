@@ -14,7 +14,7 @@ from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import PlannedRule, driven_plan, load_plan, maintenance_plans
-from upshot.strategies.maintenance_rules import MaintenanceRule, Stage
+from upshot.strategies.maintenance_rules import MaintenanceRule, RuleStage
 from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
 from upshot.strategies.strategy import Stores
 from upshot.syntax.ast import Atom, Not
@@ -64,14 +64,14 @@ def _resolve(name: str) -> Resolved:
 
 
 def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) -> list[RulePlan]:
-    """The rule plans of a stage (`load`, or the value of a `Stage`), ordered by the sizes as they are now. Production
-    rules have no stages: the plans are those of all of them."""
+    """The rule plans of a stage (`load`, or the value of a `RuleStage`), ordered by the sizes as they are now.
+    Production rules have no stages: the plans are those of all of them."""
     if component.production:
         return [production_plan(rule, statistics) for rule in component.production]
     if stage != "load":
-        wanted = Stage(stage)
+        wanted = RuleStage(stage)
         rules = [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
-        if wanted in (Stage.REDERIVE, Stage.PROVE):
+        if wanted in (RuleStage.REDERIVE, RuleStage.PROVE):
             # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
             rules.sort(key=lambda rule: not _is_recursive(rule, component))
         return [p for rule in rules for p in maintenance_plans(rule, component.states, component.views, statistics)]

@@ -9,15 +9,15 @@ from functools import partial
 from upshot.check.program import Clause, Literal
 from upshot.plan.order_body import Resolve, Resolved, Statistics, best_start, match_atom, order_body
 from upshot.plan.rule_plan import Action, Change, Drive, Operand, RulePlan, State
-from upshot.strategies.maintenance_rules import MaintenanceRule, Stage, StateOf
+from upshot.strategies.maintenance_rules import MaintenanceRule, RuleStage, StateOf
 from upshot.syntax.ast import Atom, Constant, Not, Variable
 
 _ACTION = {
-    Stage.DELETE: Action.DELETE,
-    Stage.REDERIVE: Action.REDERIVE,
-    Stage.CHECK: Action.ASK,
-    Stage.PROVE: Action.PROVE,
-    Stage.INSERT: Action.INSERT,
+    RuleStage.DELETE: Action.DELETE,
+    RuleStage.REDERIVE: Action.REDERIVE,
+    RuleStage.CHECK: Action.ASK,
+    RuleStage.PROVE: Action.PROVE,
+    RuleStage.INSERT: Action.INSERT,
 }
 _CHANGE = {"ins": Change.INSERTED, "plus": Change.INSERTED}
 """The changes of rows by state; rows of all other driving states were deleted, or may have been."""
@@ -64,8 +64,8 @@ def maintenance_plans(
     assert isinstance(driver, Atom)
     driven = states[driver.relation]
     action = _COUNTED.get(head.state) or _ACTION[rule.stage]
-    again = rule.stage in (Stage.REDERIVE, Stage.PROVE)
-    of_group = rule.stage is Stage.INSERT and driven.state == "del" and driven.relation in layer
+    again = rule.stage in (RuleStage.REDERIVE, RuleStage.PROVE)
+    of_group = rule.stage is RuleStage.INSERT and driven.state == "del" and driven.relation in layer
     # A search for one derivation stops at its first: it is short in what the view is made from, where few rows match a
     # key, and can be long in the view itself, where a hub has many and most of them lead nowhere.
     last = layer if action in _OF_HEAD else ()

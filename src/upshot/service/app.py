@@ -33,7 +33,7 @@ from upshot.service.routes.openapi import DESCRIPTION, ERRORS
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.bodies import require_keys, require_parameters
-from upshot.service.wire.errors import Refused, error_body, status_of
+from upshot.service.wire.errors import RequestError, error_body, status_of
 from upshot.service.wire.gate import Gate
 
 KNOWN_SENDERS = (
@@ -108,7 +108,7 @@ def _version() -> str:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Error)
     scopes = request.scope.get("state", {}).get("scopes", NOBODY)
-    headers = error.headers if isinstance(error, Refused) else {}
+    headers = error.headers if isinstance(error, RequestError) else {}
     return json_response(disclosed(error, scopes), status_of(error), headers)
 
 
@@ -118,7 +118,7 @@ _SLUGS = {404: ("not-found", "unknown path"), 405: ("wrong-method", "method not 
 async def _unrouted(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, message = _SLUGS.get(error.status_code, ("bad-request", "invalid request"))
-    refused = Refused(error.status_code, code, message, help="`GET /docs` lists every route")
+    refused = RequestError(error.status_code, code, message, help="`GET /docs` lists every route")
     return json_response(error_body(refused), error.status_code, error.headers)
 
 
@@ -128,13 +128,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if isinstance(error.body, dict) and any(each["type"] == "extra_forbidden" for each in error.errors()):
         try:
             require_keys(error.body, _keys(request.scope["route"]), "the body")
-        except Refused as unknown:
+        except RequestError as unknown:
             return json_response(error_body(unknown), 400)
     found: list[dict[str, Any]] = [
         {"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
     ]
     words = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
-    refused = Refused(
+    refused = RequestError(
         400, "bad-request", words, help="`GET /docs` describes the parameters", details={"problems": found}
     )
     return json_response(error_body(refused), 400)

@@ -53,7 +53,7 @@ class WithoutValues(logging.Filter):
 
 
 @contextmanager
-def log_to(stream: IO[str] | None = None, level: int = logging.INFO) -> Iterator[None]:
+def log_to(stream: IO[str] | None = None) -> Iterator[None]:
     """Sends the logs of Upshot and of the server to the stream, stderr by default, while the block runs."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
@@ -61,9 +61,9 @@ def log_to(stream: IO[str] | None = None, level: int = logging.INFO) -> Iterator
     before = [(logger, logger.handlers, logger.level, logger.propagate) for logger in map(logging.getLogger, _OWN)]
     for logger, *_ in before:
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+        logger.setLevel(logging.INFO)
     # What it says at every start and stop is said by ours too.
-    logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from upshot.service.feed.commits import RecentCommits
 from upshot.service.feed.hub import Hub
 from upshot.service.metrics import Metrics
 from upshot.service.settings import Settings
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.wire.pages import Pages
 from upshot.service.writing.searches import Searches
 from upshot.service.writing.writer import ROWS_ON_THE_WAY, Writer
@@ -100,7 +100,7 @@ class Service:
         """A block in which all rows of a large relation are sent; `too-busy` if there are too many of them."""
         if self._whole >= self.settings.bounds.readers:
             hint = "try again later, or read pages with `limit`"
-            raise Refused(503, "too-busy", "too many large responses at once", help=hint, retryable=True)
+            raise RequestError(503, "too-busy", "too many large responses at once", help=hint, retryable=True)
         self._whole += 1
         try:
             yield
@@ -121,7 +121,7 @@ class Service:
 
         if self._reading >= bounds.waiting:
             hint = "try again later"
-            raise Refused(503, "too-busy", "too many queries are queued", help=hint, retryable=True)
+            raise RequestError(503, "too-busy", "too many queries are queued", help=hint, retryable=True)
         self._reading += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, limited)

@@ -19,7 +19,7 @@ from upshot.core.types import Kind, Type
 from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, TRUE, bound_names, conjunction, conjuncts, without_idle_names
 from upshot.sql.expressions.values import Value, combinations
-from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals, operators
 from upshot.syntax.ast import (
@@ -71,7 +71,7 @@ class Reader(Protocol):
 
     def scalar(self, around: Block, query: exp.Select) -> Branch: ...
 
-    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source: ...
+    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> FromItem: ...
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Translation:
     reads_clock: bool = False
     """Set when a term is made of that time."""
     items: list[Item] = field(default_factory=list)
-    homes: dict[str, Source] = field(default_factory=dict)
+    homes: dict[str, FromItem] = field(default_factory=dict)
     """The source that each variable of a column comes from."""
     _taken: set[str] = field(default_factory=set)
 
@@ -109,7 +109,7 @@ class Translation:
         self._taken.add(name)
         return Variable(name)
 
-    def source(self, relation: str, table: str, names: Sequence[str] = (), hidden: int = 0) -> Source:
+    def source(self, relation: str, table: str, names: Sequence[str] = (), hidden: int = 0) -> FromItem:
         """The relation with variables of its own for its columns, the last `hidden` of them without names."""
         schema = self.schemas[relation]
         named = schema.columns[: schema.arity - hidden]
@@ -118,14 +118,14 @@ class Translation:
             for name, column in zip(names or [c.name for c in named], named, strict=True)
         ]
         extra = schema.columns[schema.arity - hidden :]
-        made = Source(
+        made = FromItem(
             relation, columns, [self.variable(c.name) for c in extra], [c.type for c in extra],
             span=self.statement.span,
         )  # fmt: skip
         self.homes.update((v.name, made) for v, _ in made.identity())
         return made
 
-    def renewed(self, source: Source) -> Source:
+    def renewed(self, source: FromItem) -> FromItem:
         """The source once more, with other variables."""
         columns = [replace(column, term=self.variable(column.name)) for column in source.columns]
         hidden = [self.variable(variable.name) for variable in source.hidden]
@@ -133,7 +133,7 @@ class Translation:
         self.homes.update((v.name, made) for v, _ in made.identity())
         return made
 
-    def identity(self, sources: Sequence[Source]) -> list[tuple[Variable, Type]]:
+    def identity(self, sources: Sequence[FromItem]) -> list[tuple[Variable, Type]]:
         """The columns that identify joined rows of the sources: of a table with a key, the key."""
         found: list[tuple[Variable, Type]] = []
         for source in sources:

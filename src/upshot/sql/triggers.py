@@ -18,12 +18,12 @@ from upshot.sql.translation import Translation, equality
 from upshot.sql.trigger_reading import TriggerForm
 from upshot.sql.trouble import Statement
 from upshot.syntax.ast import (
-    Action,
+    ActionClause,
     ActiveRule,
     And,
     Atom,
     Constant,
-    Event,
+    EventClause,
     Formula,
     Or,
     Rule,
@@ -53,7 +53,7 @@ def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerFor
     terms, condition = _one_rule(translation, rules, len(rows.names))
     event, rest = _event(form, relation, condition, tables, translation.schemas[relation].arity)
     row = _row(statement, body, terms, schema)
-    act = Action(action, Atom(name, row, span=statement.place(target)), span=statement.place(body))
+    act = ActionClause(action, Atom(name, row, span=statement.place(target)), span=statement.place(body))
     return ActiveRule(new_name(statement, form.name), (), (), event, rest, (act,), span=statement.span)
 
 
@@ -82,8 +82,8 @@ def _calling(translation: Translation, form: TriggerForm, relation: str) -> Acti
     ages = ("old_", "new_") if form.event == "update" else ("",)
     columns = translation.schemas[relation].columns
     row = tuple(translation.variable(age + column.name) for age in ages for column in columns)
-    event = Event(form.event, Atom(relation, row, span=statement.place(form.table)))
-    call = Action("call", Atom(new_name(statement, form.function), row, span=statement.place(form.function)))
+    event = EventClause(form.event, Atom(relation, row, span=statement.place(form.table)))
+    call = ActionClause("call", Atom(new_name(statement, form.function), row, span=statement.place(form.function)))
     return ActiveRule(new_name(statement, form.name), (), (), event, None, (call,), span=statement.span)
 
 
@@ -161,7 +161,7 @@ def _event(
     condition: Formula,
     tables: Mapping[str, tuple[Schema, tuple[int, int]]],
     arity: int,
-) -> tuple[Event, Formula | None]:
+) -> tuple[EventClause, Formula | None]:
     """The event with the first literal over a transition table, if all rows need one; and the rest of the condition."""
     state = _STATES[form.event]
 
@@ -176,10 +176,10 @@ def _event(
     first = next((part for part in parts if isinstance(part, Atom) and part.state == state), None)
     if first is None:
         any_row = (Wildcard(),) * (arity * (2 if form.event == "update" else 1))
-        event = Event(form.event, Atom(relation, any_row))
+        event = EventClause(form.event, Atom(relation, any_row))
     else:
         parts.remove(first)
-        event = Event(form.event, replace(first, state=""))
+        event = EventClause(form.event, replace(first, state=""))
     if not parts:
         return event, None
     return event, parts[0] if len(parts) == 1 else And(tuple(parts))

@@ -25,7 +25,7 @@ from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.store.backup import back_up, back_up_from_outside, pinned_log
-    from upshot.store.entries import Encoded, Entry, LoggedFiring, NewProgram, OutboxTask, Relation
+    from upshot.store.entries import Encoded, Entry, LoggedFiring, LoggedRelation, NewProgram, OutboxTask
     from upshot.store.opening import accept_loss, open_lake_store, open_store
     from upshot.store.recovery import Recovered
     from upshot.store.retention import Retention
@@ -39,7 +39,7 @@ else:
             "LoggedFiring": "upshot.store.entries",
             "NewProgram": "upshot.store.entries",
             "Recovered": "upshot.store.recovery",
-            "Relation": "upshot.store.entries",
+            "LoggedRelation": "upshot.store.entries",
             "Retention": "upshot.store.retention",
             "Store": "upshot.store.store",
             "OutboxTask": "upshot.store.entries",
@@ -56,10 +56,10 @@ __all__ = [
     "Encoded",
     "Entry",
     "LoggedFiring",
+    "LoggedRelation",
     "NewProgram",
     "OutboxTask",
     "Recovered",
-    "Relation",
     "Retention",
     "Store",
     "accept_loss",

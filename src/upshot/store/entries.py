@@ -51,14 +51,14 @@ class LogTable(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class LoggedRelation:
     """A relation whose changes are logged. `visible` ones have a name that users may use."""
 
     schema: Schema
     visible: bool = True
 
 
-Relations = Mapping[str, Relation]
+Relations = Mapping[str, LoggedRelation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,16 @@ def _definition_row(version: int, program: NewProgram) -> DefinitionRow:
     return DefinitionRow(version, program.text, relations, reset, program.hidden)
 
 
-def relations_text(relations: Iterable[Relation]) -> str:
+def relations_text(relations: Iterable[LoggedRelation]) -> str:
     return json.dumps([_as_dict(relation) for relation in relations], separators=(",", ":"))
 
 
-def relations_from(text: str) -> dict[str, Relation]:
+def relations_from(text: str) -> dict[str, LoggedRelation]:
     """The inverse of `relations_text`."""
     return {found.schema.name: found for found in map(_relation, json.loads(text))}
 
 
-def _as_dict(relation: Relation) -> dict[str, Any]:
+def _as_dict(relation: LoggedRelation) -> dict[str, Any]:
     schema = relation.schema
     return {
         "name": schema.name,
@@ -127,10 +127,10 @@ def _column_dict(column: Column) -> dict[str, Any]:
     return found
 
 
-def _relation(found: dict[str, Any]) -> Relation:
+def _relation(found: dict[str, Any]) -> LoggedRelation:
     columns = tuple(_column(column) for column in found["columns"])
     keys = tuple(tuple(key) for key in found["keys"])
-    return Relation(Schema(found["name"], columns, Role(found["role"]), keys), found["visible"])
+    return LoggedRelation(Schema(found["name"], columns, Role(found["role"]), keys), found["visible"])
 
 
 def _column(found: dict[str, Any]) -> Column:
@@ -200,7 +200,7 @@ OUTBOX = LogTable(
 
 
 def _outbox_row(task: OutboxTask) -> OutboxRow:
-    text = json.dumps({"columns": relations_text([Relation(task.rows.schema)]), "task": task.text})
+    text = json.dumps({"columns": relations_text([LoggedRelation(task.rows.schema)]), "task": task.text})
     return OutboxRow(task.version, task.number, text, encode_all(task.rows))
 
 
@@ -249,7 +249,7 @@ FIRINGS = LogTable(
 def _firing_row(version: int, number: int, firing: LoggedFiring) -> FiringRow:
     """The rows of a firing, if they are few: the log of a bulk load is not doubled."""
     rows = None if firing.rows is None else encode_few(firing.rows)
-    columns = "" if firing.rows is None else relations_text([Relation(firing.rows.schema)])
+    columns = "" if firing.rows is None else relations_text([LoggedRelation(firing.rows.schema)])
     text = json.dumps({"columns": columns, "firing": firing.text})
     return FiringRow(version, number, firing.rule, text, firing.count, rows)
 

@@ -143,7 +143,7 @@ def taken_over(path: LakePath, by: str, help: str = "nothing of this was committ
     )
 
 
-class _Table:
+class _OrderedRecords:
     """The order of records and who wrote them; a subclass reads and writes rows."""
 
     def __init__(self, path: LakePath) -> None:
@@ -232,7 +232,7 @@ def _refuse_gap(last: int, record: Record) -> None:
 # ---- deltalake -----------------------------------------------------------------------------------------
 
 
-class NativeTable(_Table):
+class NativeTable(_OrderedRecords):
     def __init__(self, path: LakePath, target: DeltaTarget) -> None:
         super().__init__(path)
         self._target = target
@@ -281,7 +281,7 @@ class NativeTable(_Table):
 # ---- Spark ---------------------------------------------------------------------------------------------
 
 
-class SparkTable(_Table):
+class SparkTable(_OrderedRecords):
     """By Delta's own classes in Spark's Java: a file is written, then committed by Delta's transaction, without a job.
     Needs a classic session."""
 

@@ -29,8 +29,8 @@ from upshot.store.entries import (
     Encoded,
     Entry,
     LoggedFiring,
+    LoggedRelation,
     OutboxTask,
-    Relation,
     Relations,
     SnapshotRow,
     encoded_entry,
@@ -388,7 +388,7 @@ class Store:
     def definition_at(self, version: int) -> DefinitionRow | None:
         return self._log.definition_at(version)
 
-    def changes(self, version: int) -> dict[str, tuple[Relation, Rows, Rows]]:
+    def changes(self, version: int) -> dict[str, tuple[LoggedRelation, Rows, Rows]]:
         """The changes of one commit, relation by relation."""
         if version <= self.oldest:
             raise forgotten(version - 1, self.oldest)
@@ -457,7 +457,7 @@ class Store:
     def definitions(self, after: int, until: int) -> list[DefinitionRow]:
         return self._log.definitions(after, until)
 
-    def rows(self, relation: Relation, change: ChangeRow) -> tuple[Rows, Rows]:
+    def rows(self, relation: LoggedRelation, change: ChangeRow) -> tuple[Rows, Rows]:
         """The inserted and deleted rows, read on first use."""
         schema = relation.schema
         self._fetch(change)

@@ -25,7 +25,7 @@ from upshot.strategies.maintenance_rules import (
     MaintenanceProgram,
     MaintenanceRule,
     RelationStates,
-    Stage,
+    RuleStage,
     ViewRules,
     added_rule,
     assembled,
@@ -78,7 +78,7 @@ class _BackwardForwardRules(ViewRules):
     def backward_forward(self, entered: set[str], kept: set[str]) -> Iterator[MaintenanceRule]:
         """D, O, C, P, G, N, I, E of one view; `kept` are the relations with a rule K by now."""
         view, states, inputs = self.view, self.states, self.inputs(entered)
-        yield from self.driven(Stage.DELETE)
+        yield from self.driven(RuleStage.DELETE)
         for clause in self.clauses:
             yield from self._checks(clause)
         yield self._rest("O", "open", "old", "check")
@@ -88,7 +88,7 @@ class _BackwardForwardRules(ViewRules):
         yield kept_rule("N1", view, "gone", states)
         for number, name in enumerate(inputs, start=1):
             yield kept_rule(f"N'{number}", name, self.delta(name, "del"), states)
-        yield from self.driven(Stage.INSERT)
+        yield from self.driven(RuleStage.INSERT)
         yield added_rule("N3", view, "ins", states)
         for number, name in enumerate(inputs, start=1):
             yield added_rule(f"N''{number}", name, self.delta(name, "ins"), states)
@@ -106,13 +106,13 @@ class _BackwardForwardRules(ViewRules):
             ]
             body = (self.states.atom(clause.head, "check"), self.states.atom(asked, "open"), *rest)
             made = Clause(self.states.atom(asked, "check"), body, types, clause.origin)
-            yield MaintenanceRule(f"C{number}", Stage.CHECK, made, 0, clause)
+            yield MaintenanceRule(f"C{number}", RuleStage.CHECK, made, 0, clause)
 
     def _proof(self, clause: Clause) -> MaintenanceRule:
         body = [part for literal in clause.body for part in self._staying(literal, "proven")]
         looked_at = self.states.atom(clause.head, "check")
         made = replace(clause, head=self.states.atom(clause.head, "proven"), body=(looked_at, *body))
-        return MaintenanceRule("P", Stage.PROVE, made, 0, clause)
+        return MaintenanceRule("P", RuleStage.PROVE, made, 0, clause)
 
     def _staying(self, literal: Literal, own: str) -> Iterator[Literal]:
         """The literal over rows that are there before and after the change, those of the stratum itself in state `own`.
@@ -133,11 +133,11 @@ class _BackwardForwardRules(ViewRules):
             kept.add(name)
             removed = Not(self.states.row(name, self.delta(name, "del")))
             body = (self.states.row(name, "old"), removed)
-            yield row_rule(f"K{number}", Stage.STATE, name, "kept", body, self.states)
+            yield row_rule(f"K{number}", RuleStage.STATE, name, "kept", body, self.states)
 
     def _rest(self, name: str, state: str, of: str, without: str) -> MaintenanceRule:
         body = (self.states.row(self.view, of), Not(self.states.row(self.view, without)))
-        return row_rule(name, Stage.STATE, self.view, state, body, self.states)
+        return row_rule(name, RuleStage.STATE, self.view, state, body, self.states)
 
 
 def _without_wildcards(atom: Atom, clause: Clause, schema: Schema) -> tuple[Atom, Mapping[str, Type]]:

@@ -14,7 +14,7 @@ from upshot.strategies.maintenance_rules import (
     MaintenanceProgram,
     MaintenanceRule,
     RelationStates,
-    Stage,
+    RuleStage,
     added_rule,
     aggregate_rule,
     assembled,
@@ -71,7 +71,7 @@ def _rules(clause: Clause, states: RelationStates) -> Iterator[MaintenanceRule]:
                 *(in_state(literal, "new", states) for literal in clause.body[position + 1 :]),
             )
             made = replace(clause, head=states.atom(clause.head, change), body=body)
-            yield MaintenanceRule(f"C{number}{sign}", Stage.COUNT, made, position, clause)
+            yield MaintenanceRule(f"C{number}{sign}", RuleStage.COUNT, made, position, clause)
 
 
 def _generate(normal: CheckedProgram, views: Collection[str]) -> Generated:

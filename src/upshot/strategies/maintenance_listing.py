@@ -9,10 +9,10 @@ from typing import assert_never
 from upshot.check.names.variables import atoms
 from upshot.check.printing import print_checked, print_clause
 from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed
-from upshot.strategies.maintenance_rules import MaintenanceProgram, MaintenanceRule, Stage
+from upshot.strategies.maintenance_rules import MaintenanceProgram, MaintenanceRule, RuleStage
 from upshot.syntax.ast import Not
 
-_BY_HEAD = (Stage.REDERIVE, Stage.CHECK, Stage.PROVE)
+_BY_HEAD = (RuleStage.REDERIVE, RuleStage.CHECK, RuleStage.PROVE)
 _OTHER_STATES = {
     "kept": "in both states",
     "open": "not looked at yet",
@@ -80,27 +80,27 @@ def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
         literal = rule.source.body[rule.driver]
         through = f"{'!' if isinstance(literal, Not) else ''}{next(atoms(literal)).relation}"
     match rule.stage:
-        case Stage.DELETE:
+        case RuleStage.DELETE:
             return f"deletions through {through}"
-        case Stage.REDERIVE:
+        case RuleStage.REDERIVE:
             return "deleted, but derivable otherwise"
-        case Stage.CHECK:
+        case RuleStage.CHECK:
             return "what its other derivations rest on, one row at a time as long as it is not proven"
-        case Stage.PROVE:
+        case RuleStage.PROVE:
             return "derivable from rows that stay"
-        case Stage.INSERT if rule.name == "R":
+        case RuleStage.INSERT if rule.name == "R":
             return "groups of deleted rows, derived again"
-        case Stage.INSERT:
+        case RuleStage.INSERT:
             return (
                 f"insertions through {through}" if through else "the values of all groups; of changed groups is enough"
             )
-        case Stage.STATE if head.state in _OTHER_STATES:
+        case RuleStage.STATE if head.state in _OTHER_STATES:
             return _OTHER_STATES[head.state]
-        case Stage.STATE:
+        case RuleStage.STATE:
             return f"the new state of {head.relation}, {_share(rule, maintenance)}"
-        case Stage.NET:
+        case RuleStage.NET:
             return "in the view now and not before" if head.state == "plus" else "in the view before and not now"
-        case Stage.COUNT:
+        case RuleStage.COUNT:
             kind = "gained" if head.state == "gain" else "lost"
             return f"derivations {kind} through {through}"
         case _:

@@ -28,7 +28,7 @@ STATES = (
 )  # fmt: skip
 
 
-class Stage(Enum):
+class RuleStage(Enum):
     DELETE = "delete"
     REDERIVE = "rederive"
     CHECK = "check"
@@ -52,7 +52,7 @@ class MaintenanceRule:
     """A generated clause. `driver` is the body position of its delta literal, `source` the clause it was made from."""
 
     name: str
-    stage: Stage
+    stage: RuleStage
     clause: Clause
     driver: int | None
     source: Clause | None
@@ -140,13 +140,13 @@ class ViewRules:
             yield from self.improvement(entered)
             return
         inputs = self.inputs(entered)
-        yield from self.driven(Stage.DELETE)
+        yield from self.driven(RuleStage.DELETE)
         yield kept_rule("N1", self.view, "del", self.states)
         for number, name in enumerate(inputs, start=1):
             yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
         yield from map(self.rederive, self.clauses)
         yield added_rule("N2", self.view, "red", self.states)
-        yield from self.driven(Stage.INSERT)
+        yield from self.driven(RuleStage.INSERT)
         yield added_rule("N3", self.view, "ins", self.states)
         for number, name in enumerate(inputs, start=1):
             yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
@@ -162,12 +162,12 @@ class ViewRules:
         derived again, with any value (R), together with what was inserted (I); the new state keeps the best of what is
         left and what is derived, so that a row also goes where a better one comes (E2)."""
         inputs = self.inputs(entered)
-        yield from self.driven(Stage.DELETE)
+        yield from self.driven(RuleStage.DELETE)
         yield kept_rule("N1", self.view, "del", self.states)
         for number, name in enumerate(inputs, start=1):
             yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
         yield from map(self.derive_again, self.clauses)
-        yield from self.driven(Stage.INSERT)
+        yield from self.driven(RuleStage.INSERT)
         yield added_rule("N2", self.view, "ins", self.states)
         for number, name in enumerate(inputs, start=1):
             yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
@@ -205,9 +205,9 @@ class ViewRules:
                     found.append(atom.relation)
         return found
 
-    def driven(self, stage: Stage) -> Iterator[MaintenanceRule]:
+    def driven(self, stage: RuleStage) -> Iterator[MaintenanceRule]:
         """The rules (Di) or (Ii): one per atom of each clause, the others in the old or the new state."""
-        letter, sign, others = ("D", "del", "old") if stage is Stage.DELETE else ("I", "ins", "new")
+        letter, sign, others = ("D", "del", "old") if stage is RuleStage.DELETE else ("I", "ins", "new")
         for clause in self.clauses:
             for number, (position, atom, negated) in enumerate(atoms_of(clause), start=1):
                 # What enters a negated relation takes solutions away, what leaves it brings new ones.
@@ -224,7 +224,7 @@ class ViewRules:
         deleted = self.states.atom(clause.head, "del")
         body = (deleted, *(in_state(literal, "new", self.states) for literal in clause.body))
         made = replace(clause, head=self.states.atom(clause.head, "red"), body=body)
-        return MaintenanceRule("R", Stage.REDERIVE, made, 0, clause)
+        return MaintenanceRule("R", RuleStage.REDERIVE, made, 0, clause)
 
     def of_stored(self, rule: Clause, head: Atom) -> Clause:
         """The rule of a view that keeps best rows, for the row that its group has: what the derivation gives, if all
@@ -247,28 +247,28 @@ class ViewRules:
         deleted = self.states.atom(replace(clause.head, args=tuple(args)), "del")
         body = (deleted, *(in_state(literal, "new", self.states) for literal in clause.body))
         made = replace(clause, head=self.states.atom(clause.head, "ins"), body=body)
-        return MaintenanceRule("R", Stage.INSERT, made, 0, clause)
+        return MaintenanceRule("R", RuleStage.INSERT, made, 0, clause)
 
     def net(self, name: str, state: str, candidates: str, except_for: Iterable[str]) -> MaintenanceRule:
         minus = tuple(Not(self.states.row(self.view, each)) for each in except_for)
         return row_rule(
-            name, Stage.NET, self.view, state, (self.states.row(self.view, candidates), *minus), self.states
+            name, RuleStage.NET, self.view, state, (self.states.row(self.view, candidates), *minus), self.states
         )
 
 
 def kept_rule(name: str, relation: str, removed: str, states: RelationStates) -> MaintenanceRule:
     """`r_new :- r, !r_del.`"""
     body = (states.row(relation, "old"), Not(states.row(relation, removed)))
-    return row_rule(name, Stage.STATE, relation, "new", body, states)
+    return row_rule(name, RuleStage.STATE, relation, "new", body, states)
 
 
 def added_rule(name: str, relation: str, added: str, states: RelationStates) -> MaintenanceRule:
     """`r_new :- r_ins.`"""
-    return row_rule(name, Stage.STATE, relation, "new", (states.row(relation, added),), states)
+    return row_rule(name, RuleStage.STATE, relation, "new", (states.row(relation, added),), states)
 
 
 def row_rule(
-    name: str, stage: Stage, relation: str, state: str, body: tuple[Literal, ...], states: RelationStates
+    name: str, stage: RuleStage, relation: str, state: str, body: tuple[Literal, ...], states: RelationStates
 ) -> MaintenanceRule:
     """A rule from whole rows of a relation's states to whole rows of another of its states."""
     return MaintenanceRule(name, stage, Clause(states.row(relation, state), body, states.types(relation)), None, None)
@@ -294,7 +294,7 @@ def aggregate_rule(clause: Clause, states: RelationStates) -> MaintenanceRule:
         case _:
             raise AssertionError(f"not in normal form: the aggregate clause of `{clause.head.relation}`")
     made = replace(clause, head=states.atom(clause.head, "new"), body=body)
-    return MaintenanceRule("A", Stage.INSERT, made, None, clause)
+    return MaintenanceRule("A", RuleStage.INSERT, made, None, clause)
 
 
 def assembled(

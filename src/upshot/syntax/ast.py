@@ -14,7 +14,7 @@ from upshot.core.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -22,24 +22,24 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable(Node):
+class Variable(SyntaxNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Wildcard(Node):
+class Wildcard(SyntaxNode):
     """`_`: matches anything, NULL included."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Node):
+class Parameter(SyntaxNode):
     """`$x` in a query: a value bound by the caller, never spliced into text."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Node):
+class Constant(SyntaxNode):
     """A value as Python holds it (see `core.types`); the parser leaves `type` None unless the literal fixes it
     (`4u`, `4.0`, `date("…")`), `check` fills it in and converts the value to that type."""
 
@@ -48,7 +48,7 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`. As
     written, a record `[a, b]` is `Call("[", (a, b))` and a branch `$A(a)` is `Call("$A", (a,))`; `check` puts functions
     of `values.structures` in their place."""
@@ -58,7 +58,7 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Node):
+class Aggregate(SyntaxNode):
     """`sum E : { body }`; `function` is one of `values.aggregates`; `target` is None for count."""
 
     function: str
@@ -73,7 +73,7 @@ Term = Variable | Wildcard | Parameter | Constant | Call | Aggregate
 
 
 @dataclass(frozen=True, slots=True)
-class Atom(Node):
+class Atom(SyntaxNode):
     """`r(t1, …, tn)`. In rule conditions `state` is old, inserted, deleted or updated; elsewhere empty."""
 
     relation: str
@@ -82,7 +82,7 @@ class Atom(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Node):
+class Comparison(SyntaxNode):
     """`left op right`, `op` one of `= != < <= > >=`."""
 
     op: str
@@ -91,7 +91,7 @@ class Comparison(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Test(Node):
+class Test(SyntaxNode):
     """A built-in predicate: `contains(s, t)`, `match(p, s)`, `is_null(x)`, and `true` / `false` with no arguments."""
 
     name: str
@@ -99,17 +99,17 @@ class Test(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Node):
+class Not(SyntaxNode):
     body: Formula
 
 
 @dataclass(frozen=True, slots=True)
-class And(Node):
+class And(SyntaxNode):
     parts: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Node):
+class Or(SyntaxNode):
     parts: tuple[Formula, ...]
 
 
@@ -120,7 +120,7 @@ Formula = Atom | Comparison | Test | Not | And | Or
 
 
 @dataclass(frozen=True, slots=True)
-class TypeName(Node):
+class TypeName(SyntaxNode):
     """A type as written: `symbol`, `City`, `decimal(10,2)?`."""
 
     name: str
@@ -129,7 +129,7 @@ class TypeName(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(Node):
+class Attribute(SyntaxNode):
     """`d: number`, or `d: min number`: of the values derived for the other columns, the `lattice` word names the one
     that is kept."""
 
@@ -139,7 +139,7 @@ class Attribute(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignKey(Node):
+class ForeignKey(SyntaxNode):
     """`foreign(a, …) other(b, …)`: the values of these columns are those of a row of another relation."""
 
     columns: tuple[str, ...]
@@ -149,7 +149,7 @@ class ForeignKey(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Determines(Node):
+class Determines(SyntaxNode):
     """`determines(a, … : b, …)`: rows that agree on the first columns agree on the others."""
 
     columns: tuple[str, ...]
@@ -158,14 +158,14 @@ class Determines(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class NotNull(Node):
+class NotNull(SyntaxNode):
     """`notnull(a, …)`"""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ValueCheck(Node):
+class ValueCheck(SyntaxNode):
     """`check(a > 0, a < b)`: a condition that no row makes false; its variables are the columns."""
 
     condition: Formula
@@ -177,7 +177,7 @@ ShortForm = ForeignKey | Determines | NotNull | ValueCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration(Node):
+class Declaration(SyntaxNode):
     """`.decl r(a: t, …) key(a, …) check(…)`; `qualifiers` are Soufflé's tuning words, kept and ignored. `part_of` names
     the view that this one was made for: it comes and goes with that view, and users do not see it."""
 
@@ -192,7 +192,7 @@ class Declaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class BranchDeclaration(Node):
+class BranchDeclaration(SyntaxNode):
     """`Circle { radius: float }` of an algebraic data type; the one branch of a record type has no name."""
 
     name: str
@@ -200,7 +200,7 @@ class BranchDeclaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class TypeDeclaration(Node):
+class TypeDeclaration(SyntaxNode):
     """`.type City <: symbol`; Soufflé's `.type City = symbol` and unions `.type T = A | B` keep `equivalent`. Records
     and algebraic data types have `branches` and no bases."""
 
@@ -211,7 +211,7 @@ class TypeDeclaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Directive(Node):
+class Directive(SyntaxNode):
     """`.input r(key="value", …)`; `kind` is input, output or printsize."""
 
     kind: str
@@ -220,7 +220,7 @@ class Directive(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class ViewDirective(Node):
+class ViewDirective(SyntaxNode):
     """`.view r strategy=rod materialized=false policy=strict`, options as written."""
 
     relation: str
@@ -228,7 +228,7 @@ class ViewDirective(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Node):
+class Rule(SyntaxNode):
     """`head, head :- body.`; a fact has no body."""
 
     heads: tuple[Atom, ...]
@@ -236,7 +236,7 @@ class Rule(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DisjunctiveRule(Node):
+class DisjunctiveRule(SyntaxNode):
     """`head | head :- body.`: where the body holds, one of the heads does."""
 
     heads: tuple[Atom, ...]
@@ -244,7 +244,7 @@ class DisjunctiveRule(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctorDeclaration(Node):
+class FunctorDeclaration(SyntaxNode):
     """`.functor f(x: number): number pure`; a `stateful` one has other values after `db.refresh`, which counts its
     `revision`: `stateful(3)`. A `fold` is an aggregate."""
 
@@ -257,7 +257,7 @@ class FunctorDeclaration(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Subsumption(Node):
+class Subsumption(SyntaxNode):
     """`worse <= better :- body.`: a row is dropped where another one makes the body true."""
 
     worse: Atom
@@ -266,7 +266,7 @@ class Subsumption(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Deny(Node):
+class Deny(SyntaxNode):
     """`.deny name(args) :- body.`"""
 
     head: Atom
@@ -274,7 +274,7 @@ class Deny(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DenyPolicy(Node):
+class DenyPolicy(SyntaxNode):
     """`.deny name on_violation=reject`"""
 
     name: str
@@ -282,7 +282,7 @@ class DenyPolicy(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Event(Node):
+class EventClause(SyntaxNode):
     """`on insert r(X)`; `kind` is insert, delete or change."""
 
     kind: str
@@ -290,7 +290,7 @@ class Event(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Action(Node):
+class ActionClause(SyntaxNode):
     """`insert r(X)`, `delete r(X)` or `call f(X)`."""
 
     kind: str
@@ -298,19 +298,19 @@ class Action(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveRule(Node):
+class ActiveRule(SyntaxNode):
     """`.rule name(params) option=value on … when … do …`."""
 
     name: str
     parameters: tuple[Term, ...]
     options: tuple[tuple[str, str], ...] = ()
-    event: Event | None = None
+    event: EventClause | None = None
     condition: Formula | None = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ActionClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Activation(Node):
+class Activation(SyntaxNode):
     """`.activate rule(X = 1)`, or `.deactivate` if not `active`; without `bindings`, for all values. With `X = _` the
     values are rows of the database, given by other activations."""
 
@@ -320,14 +320,14 @@ class Activation(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored(Node):
+class Ignored(SyntaxNode):
     """A Soufflé tuning directive (`.pragma`, `.plan` …): kept so that printing loses nothing, without effect."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentUse(Node):
+class ComponentUse(SyntaxNode):
     """`Name<A, B>`, where a component extends or instantiates another."""
 
     name: str
@@ -335,17 +335,17 @@ class ComponentUse(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Component(Node):
+class Component(SyntaxNode):
     """`.comp Name<T> : Base<T> { … }`; `syntax.components` puts its instances in its place."""
 
     name: str
     parameters: tuple[str, ...]
     bases: tuple[ComponentUse, ...]
-    items: tuple[Item | Component | Instance | Override, ...]
+    items: tuple[Item | Component | ComponentInstance | Override, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Instance(Node):
+class ComponentInstance(SyntaxNode):
     """`.init name = Component<A>`"""
 
     name: str
@@ -353,7 +353,7 @@ class Instance(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Override(Node):
+class Override(SyntaxNode):
     """`.override r`: the rules of `r` that the component inherits do not count."""
 
     relation: str
@@ -376,12 +376,12 @@ Item = (
 )
 
 
-WrittenItem = Item | Component | Instance | Override
+WrittenItem = Item | Component | ComponentInstance | Override
 """An item of the text, before components are expanded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Program(Node):
+class Program(SyntaxNode):
     items: tuple[Item, ...]
 
 

@@ -20,17 +20,17 @@ from upshot.syntax.ast import (
     BranchDeclaration,
     Call,
     Component,
+    ComponentInstance,
     ComponentUse,
     Declaration,
     Deny,
     DenyPolicy,
     Directive,
     ForeignKey,
-    Instance,
     Item,
-    Node,
     Override,
     Rule,
+    SyntaxNode,
     TypeDeclaration,
     TypeName,
     ViewDirective,
@@ -49,7 +49,7 @@ _Rename = Callable[[str], str]
 
 def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...], list[Diagnostic]]:
     """The items with instances in the place of components, and what is wrong with them."""
-    if not any(isinstance(item, Component | Instance | Override) for item in items):
+    if not any(isinstance(item, Component | ComponentInstance | Override) for item in items):
         return tuple(items), []  # type: ignore[arg-type]
     expansion = _ComponentExpansion()
     expansion.scope(items, _ComponentScope(), (), lambda name: name, "")
@@ -80,8 +80,8 @@ class _ComponentExpansion:
                 case Override():
                     if not path:
                         self._report("misplaced-override", "`.override` stands outside of any component", item.span)
-                case Instance():
-                    self._instance(item, scope, path, rename, within)
+                case ComponentInstance():
+                    self._instance(item, scope, path, rename)
                 case _:
                     self.made.append(_renamed(item, rename, within))
 
@@ -98,7 +98,7 @@ class _ComponentExpansion:
         return scope
 
     def _instance(
-        self, item: Instance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename, within: str
+        self, item: ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename
     ) -> None:
         if len(path) >= _DEEPEST or len(self.made) > _MOST_ITEMS:
             message = f"instance `{item.name}` makes instances without end"
@@ -197,7 +197,7 @@ def _substituted(item: WrittenItem, given: Mapping[str, TypeName]) -> WrittenIte
     if not given:
         return item
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         match node:
             case TypeName(name=name) if name in given:
                 chosen = given[name]
@@ -219,7 +219,12 @@ def _local_names(items: Iterable[WrittenItem]) -> frozenset[str]:
         if isinstance(item, TypeDeclaration):
             found |= {f"${branch.name}" for branch in item.branches}
         match item:
-            case Declaration(name=name) | TypeDeclaration(name=name) | ActiveRule(name=name) | Instance(name=name):
+            case (
+                Declaration(name=name)
+                | TypeDeclaration(name=name)
+                | ActiveRule(name=name)
+                | ComponentInstance(name=name)
+            ):
                 found.add(name)
             case Deny(head=head):
                 found.add(head.relation)
@@ -233,7 +238,7 @@ def _renamed(item: Item, rename: _Rename, within: str) -> Item:
     if not within:
         return item
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         if node.span is not None:
             node = replace(node, span=replace(node.span, within=within))
         match node:

@@ -11,7 +11,7 @@ from upshot.core.fact_text import quoted
 from upshot.core.types import FLOAT
 from upshot.syntax import hints
 from upshot.syntax.ast import (
-    Action,
+    ActionClause,
     Activation,
     ActiveRule,
     Atom,
@@ -19,6 +19,7 @@ from upshot.syntax.ast import (
     BranchDeclaration,
     Call,
     Component,
+    ComponentInstance,
     ComponentUse,
     Constant,
     Declaration,
@@ -26,10 +27,9 @@ from upshot.syntax.ast import (
     DenyPolicy,
     Directive,
     DisjunctiveRule,
-    Event,
+    EventClause,
     FunctorDeclaration,
     Ignored,
-    Instance,
     Item,
     Override,
     Rule,
@@ -43,7 +43,6 @@ from upshot.syntax.ast import (
 )
 from upshot.syntax.bodies import arguments, atom, formula, qualified_name, relation_name, term, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
-from upshot.syntax.phrases import end_clause, options, pair
 from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
 
 # ---- rule items --------------------------------------------------------------------------------------------
@@ -134,17 +133,17 @@ def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
     c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
 
 
-def _event(c: Cursor) -> Event:
+def _event(c: Cursor) -> EventClause:
     c.advance()
     start = c.start
     kind = _word(c, ("insert", "delete", "update", "change"))
-    return Event(kind, atom(c), span=c.span(start))
+    return EventClause(kind, atom(c), span=c.span(start))
 
 
-def _action(c: Cursor) -> Action:
+def _action(c: Cursor) -> ActionClause:
     start = c.start
     kind = _word(c, ("insert", "delete", "call"))
-    return Action(kind, atom(c), span=c.span(start))
+    return ActionClause(kind, atom(c), span=c.span(start))
 
 
 def _word(c: Cursor, words: tuple[str, ...]) -> str:
@@ -573,13 +572,13 @@ def component(c: Cursor, read_items: _ReadItems, read_type: _ReadType) -> Compon
     return Component(name, parameters, tuple(bases), found, span=span)
 
 
-def instance(c: Cursor, read_type: _ReadType) -> Instance:
+def instance(c: Cursor, read_type: _ReadType) -> ComponentInstance:
     """`.init name = Component<A, …>`"""
     c.advance()
     name = c.take("name", "the name of an instance")
     c.take("=", "`=` and a component")
     used = _use(c, read_type)
-    return Instance(name, used, span=c.item_span())
+    return ComponentInstance(name, used, span=c.item_span())
 
 
 def override(c: Cursor) -> Override:
@@ -605,4 +604,46 @@ def _types(c: Cursor, read_type: _ReadType) -> tuple[TypeName, ...]:
         c.advance()
         found.append(read_type(c))
     c.take(">", "`,` or `>`", opened=opened)
+    return tuple(found)
+
+
+# ---- phrases that items share --------------------------------------------------------------------------------
+
+
+def end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
+    """Passes the `.`; where the next item plainly begins, its absence is reported and the clause kept."""
+    if c.kind == "." and not (c.starts_line() and c.follows_name()):
+        c.advance()
+    elif c.kind in (".", "end", "directive") or (c.kind == "name" and c.at_margin()):
+        message, label, help = "this clause has no end", "`.` missing", "end it with `.`"
+        c.report("missing-period", message, c.last, c.last, label=label, help=help)
+    else:
+        c.unexpected(wanted, help=help)
+
+
+def pair(c: Cursor) -> tuple[str, str]:
+    """`key=value`."""
+    key = c.take("name", "the name of an option")
+    c.take("=")
+    return key, _option_value(c)
+
+
+def _option_value(c: Cursor) -> str:
+    start, sign = c.start, ""
+    if c.kind == "-":
+        sign = "-"
+        c.advance()
+        if c.kind != "number":
+            c.unexpected("a number")
+    if c.kind not in ("name", "number", "string"):
+        c.unexpected("a value", help="a value is a word, a number or quoted text")
+    kind, spelling = c.kind, c.text
+    c.advance()
+    return text_of(c, spelling, start) if kind == "string" else sign + spelling
+
+
+def options(c: Cursor) -> tuple[tuple[str, str], ...]:
+    found = []
+    while c.kind == "name" and c.peek()[0] == "=":
+        found.append(pair(c))
     return tuple(found)

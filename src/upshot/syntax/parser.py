@@ -9,7 +9,7 @@ from typing import TypeVar
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.span import Source, Span
-from upshot.syntax.ast import Formula, Node, Program
+from upshot.syntax.ast import Formula, Program, SyntaxNode
 from upshot.syntax.bodies import formula
 from upshot.syntax.components import expanded_components
 from upshot.syntax.cursor import Abandon, Cursor, Enough
@@ -62,7 +62,7 @@ def _preprocessed(source: Source) -> Program:
 
 
 def _located(program: Program, expansion: Expansion) -> Program:
-    def locate(node: Node) -> Node:
+    def locate(node: SyntaxNode) -> SyntaxNode:
         return node if node.span is None else replace(node, span=expansion.origin(node.span))
 
     return rebuilt(program, locate)

@@ -10,7 +10,7 @@ from upshot.core.fact_text import quoted, spelled
 from upshot.syntax import operators
 from upshot.syntax.ast import (
     CAST,
-    Action,
+    ActionClause,
     Activation,
     ActiveRule,
     Aggregate,
@@ -283,7 +283,7 @@ def _active_rule(item: ActiveRule) -> str:
     return "\n".join([*lines, f"{_INDENT}do {actions}."])
 
 
-def _action(action: Action) -> str:
+def _action(action: ActionClause) -> str:
     return f"{action.kind} {print_atom(action.atom)}"
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from upshot.syntax.ast import Node
+from upshot.syntax.ast import SyntaxNode
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=SyntaxNode)
 
 
-def rebuilt(node: N, change: Callable[[Node], Node]) -> N:
+def rebuilt(node: N, change: Callable[[SyntaxNode], SyntaxNode]) -> N:
     """The tree with `change` applied to every node, the innermost first."""
     values: dict[str, Any] = {}
     for each in fields(node):
@@ -25,8 +25,8 @@ def rebuilt(node: N, change: Callable[[Node], Node]) -> N:
     return changed  # type: ignore[return-value]
 
 
-def _value(value: Any, change: Callable[[Node], Node]) -> Any:
-    if isinstance(value, Node):
+def _value(value: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
+    if isinstance(value, SyntaxNode):
         return rebuilt(value, change)
     if isinstance(value, tuple):
         made = tuple(_value(each, change) for each in value)

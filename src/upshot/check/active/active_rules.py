@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.check.active.activations import activated, binding_tables, bound_parameters
-from upshot.check.active.conditions import Condition, Taken, condition_of, event_atom
+from upshot.check.active.conditions import RuleCondition, Taken, condition_of, event_atom
 from upshot.check.active.nervous import expandable
 from upshot.check.active.transitions import map_atoms
 from upshot.check.clause.clauses import ClauseMaker
@@ -316,7 +316,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     found.rules.append(replace(checked, bindings=tables, asleep=() if is_awake else when.becomes_clauses))
 
 
-def _hide(when: Condition, body: Formula, options: RuleOptions, found: CheckedRules) -> None:
+def _hide(when: RuleCondition, body: Formula, options: RuleOptions, found: CheckedRules) -> None:
     """The view that the condition is, among the views."""
     assert when.becomes is not None
     name = when.becomes.name
@@ -328,7 +328,7 @@ def _hide(when: Condition, body: Formula, options: RuleOptions, found: CheckedRu
 
 
 def _checked(
-    rule: ActiveRule, schema: Schema, actions: tuple[RuleAction, ...], when: Condition, options: RuleOptions
+    rule: ActiveRule, schema: Schema, actions: tuple[RuleAction, ...], when: RuleCondition, options: RuleOptions
 ) -> CheckedRule:
     values = options.values
     return CheckedRule(

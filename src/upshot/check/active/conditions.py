@@ -15,7 +15,7 @@ from upshot.check.names.variables import all_names, atoms, fresh_name, terms_of
 from upshot.check.program import Clause, WindowTable
 from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Role, Schema
-from upshot.syntax.ast import ActiveRule, And, Atom, Constant, Event, Formula, Not, Test, Variable, Wildcard
+from upshot.syntax.ast import ActiveRule, And, Atom, Constant, EventClause, Formula, Not, Test, Variable, Wildcard
 
 BOTH = (INSERTED, DELETED)
 EVENTS = {"insert": (INSERTED,), "delete": (DELETED,), "update": (UPDATED,), "change": BOTH}
@@ -23,7 +23,7 @@ EVENTS = {"insert": (INSERTED,), "delete": (DELETED,), "update": (UPDATED,), "ch
 
 
 @dataclass(slots=True)
-class Condition:
+class RuleCondition:
     """The part of a checked rule that says when it fires; see `CheckedRule`."""
 
     identity: tuple[int, ...]
@@ -50,7 +50,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TypedRule:
     """A rule whose names and types are right. `head` gives an instance, `schema` is its shape; `maker` holds it to the
     columns that the actions fill, `free` does not."""
 
@@ -91,13 +91,13 @@ class Work:
 
 def condition_of(
     rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, taken: Taken
-) -> Condition:
+) -> RuleCondition:
     """The condition of the rule. `maker` knows what the head is held to."""
     free = replace(maker, targets=())
     nodes = [*head.args, *_formulas(rule)]
     states = States(free, all_names(nodes), rule.span)
     states.schemas.update((table.name, table) for table in taken.bindings)
-    work = Work(rule, head, schema, maker, free, states, taken.bindings)
+    work = TypedRule(rule, head, schema, maker, free, states, taken.bindings)
     identity = _identity(rule, head)
     stated = rule.condition is not None and any(atom.state for atom in atoms(rule.condition))
     if rule.event is not None:
@@ -144,7 +144,7 @@ def _formulas(rule: ActiveRule) -> list[Formula]:
     return event + ([] if rule.condition is None else [rule.condition])
 
 
-def event_atom(event: Event) -> Atom:
+def event_atom(event: EventClause) -> Atom:
     """The literal over the rows of the event; that of an update has two rows."""
     return replace(event.atom, state=UPDATED) if event.kind == "update" else event.atom
 
@@ -169,7 +169,7 @@ def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
 # ---- a condition becomes true -------------------------------------------------------------------
 
 
-def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> Condition:
+def _becoming(work: TypedRule, identity: tuple[int, ...], hidden: Iterable[str]) -> RuleCondition:
     """Strict: a view over the identity, whose additions fire."""
     rule = work.rule
     assert rule.condition is not None
@@ -186,8 +186,8 @@ def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> C
     ]
     schema = inferred_schema(head, made, work.free.findings, Role.VIEW)
     if schema is None:
-        return Condition(identity)
-    found = Condition(identity, ((schema.name, INSERTED),), becomes=schema)
+        return RuleCondition(identity)
+    found = RuleCondition(identity, ((schema.name, INSERTED),), becomes=schema)
     found.becomes_clauses = tuple(dict.fromkeys(retyped(each.clause, schema) for each in made))
     if identity == tuple(range(len(work.head.args))):
         return found
@@ -197,7 +197,7 @@ def _becoming(work: Work, identity: tuple[int, ...], hidden: Iterable[str]) -> C
     return found
 
 
-def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
+def _selected(work: TypedRule, identity: tuple[int, ...]) -> RuleCondition | None:
     """No view is needed where the condition picks whole rows of one relation: what becomes true is what comes to it."""
     choices = alternatives(work.rule.condition)
     reading = [literal for literal in choices[0] if any(True for _ in atoms(literal))]
@@ -207,7 +207,7 @@ def _selected(work: Work, identity: tuple[int, ...]) -> Condition | None:
     names = {term.name for term in atom.args if isinstance(term, Variable)}
     if not all(isinstance(term, Variable | Constant) for term in atom.args) or len(names) != len(identity):
         return None
-    found = Condition(identity, ((atom.relation, INSERTED),))
+    found = RuleCondition(identity, ((atom.relation, INSERTED),))
     whole = atom.args == work.head.args and len(names) == len(atom.args)
     if len(choices[0]) == 1 and whole and not work.bindings:
         return replace(found, becomes=work.free.schemas[atom.relation])
@@ -236,7 +236,7 @@ def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]
 # ---- a condition holds, and something changed -----------------------------------------------------
 
 
-def _nervous(work: Work, identity: tuple[int, ...], views: Views) -> Condition:
+def _nervous(work: TypedRule, identity: tuple[int, ...], views: Views) -> RuleCondition:
     """One differential per literal; see `nervous.py`."""
     rule, states = work.rule, work.states
     assert rule.condition is not None
@@ -244,19 +244,19 @@ def _nervous(work: Work, identity: tuple[int, ...], views: Views) -> Condition:
     bodies = [And(body) for conjunction in alternatives(rule.condition) for body in found.of(conjunction)]
     clauses = (*work.clauses(bodies), *states.take_clauses())
     expanded = {name: view for view, name in found.expanded.items()}
-    return Condition(identity, tuple(found.triggers), clauses=clauses, expanded=expanded)
+    return RuleCondition(identity, tuple(found.triggers), clauses=clauses, expanded=expanded)
 
 
 # ---- events and transitions -----------------------------------------------------------------------
 
 
-def _on_event(work: Work, identity: tuple[int, ...], strict: bool) -> Condition:
+def _on_event(work: TypedRule, identity: tuple[int, ...], strict: bool) -> RuleCondition:
     """The event rows of the window joined with the condition; strict: without what the rows of the event met before."""
     rule = work.rule
     assert rule.event is not None
     event = rule.event.atom
     operations = EVENTS[rule.event.kind]
-    found = Condition(identity, tuple((event.relation, each) for each in operations))
+    found = RuleCondition(identity, tuple((event.relation, each) for each in operations))
     found.clauses = _transition_clauses(work, rule.condition, operations)
     if strict and rule.condition is not None and any(True for _ in atoms(rule.condition)):
         names = tuple(work.head.args[i] for i in identity)
@@ -270,7 +270,7 @@ def _on_event(work: Work, identity: tuple[int, ...], strict: bool) -> Condition:
     return found
 
 
-def _on_any_change(work: Work, identity: tuple[int, ...]) -> Condition:
+def _on_any_change(work: TypedRule, identity: tuple[int, ...]) -> RuleCondition:
     """A condition that looks at transitions itself: every change of a relation in it is a reason to look."""
     condition = work.rule.condition
     assert condition is not None
@@ -279,15 +279,15 @@ def _on_any_change(work: Work, identity: tuple[int, ...]) -> Condition:
         for atom in atoms(condition)
         for each in ((UPDATED,) if atom.state == UPDATED else BOTH)
     }
-    return Condition(identity, tuple(triggers), clauses=_transition_clauses(work, condition, ()))
+    return RuleCondition(identity, tuple(triggers), clauses=_transition_clauses(work, condition, ()))
 
 
-def _transition_clauses(work: Work, condition: Formula | None, operations: Iterable[str]) -> tuple[Clause, ...]:
+def _transition_clauses(work: TypedRule, condition: Formula | None, operations: Iterable[str]) -> tuple[Clause, ...]:
     clauses = work.clauses(_bodies(work, condition, operations))
     return (*clauses, *work.states.take_clauses())
 
 
-def _bodies(work: Work, condition: Formula | None, operations: Iterable[str]) -> Iterator[Formula]:
+def _bodies(work: TypedRule, condition: Formula | None, operations: Iterable[str]) -> Iterator[Formula]:
     """The alternatives of event and condition, over the current state and the tables of the window."""
     event = work.rule.event
     starts: list[Conjunction] = [()]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from upshot.syntax.ast import Node
+from upshot.syntax.ast import SyntaxNode
 
 N = TypeVar("N")
 
@@ -33,7 +33,7 @@ def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
 def _children(node: Any) -> dict[Any, Any]:
     if isinstance(node, tuple):
         return dict(enumerate(node))
-    if not isinstance(node, Node):
+    if not isinstance(node, SyntaxNode):
         return {}
     found = {}
     for name in _names(type(node)):
@@ -43,7 +43,7 @@ def _children(node: Any) -> dict[Any, Any]:
     return found
 
 
-_INNER = (Node, tuple)
+_INNER = (SyntaxNode, tuple)
 
 
 _NAMES: dict[type, tuple[str, ...]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from upshot.cli.demo.story import Facts, Request, Story, StoryTransaction, program_text
+from upshot.cli.demo.story import DeletionRequest, Facts, Story, StoryTransaction, program_text
 
 SUMMARY = "who can read what, why, and what to revoke (recursion, negation, a constraint, view updating)"
 
@@ -131,7 +131,7 @@ def _steps(company: _Company) -> Iterator[StoryTransaction]:
         "What to revoke",
         "The contractor must not read the secret document. Upshot finds the smallest changes that achieve this, those "
         "that take the fewest other rights first, and commits the first one.",
-        revoke=Request(*leak, frozen=("suspended", "inside")),
+        revoke=DeletionRequest(*leak, frozen=("suspended", "inside")),
     )
     twice = _member_of(company, "legal")
     yield StoryTransaction(

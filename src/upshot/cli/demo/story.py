@@ -15,7 +15,7 @@ Fact = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DeletionRequest:
     """A row that a view must lose, and the base relations that must stay as they are."""
 
     view: str
@@ -33,7 +33,7 @@ class StoryTransaction:
     insert: Facts = field(default_factory=dict)
     delete: Facts = field(default_factory=dict)
     upsert: Sequence[Fact] = ()
-    revoke: Request | None = None
+    revoke: DeletionRequest | None = None
     why: Fact | None = None
 
 

@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from upshot.cli.demo.story import Fact, Request, Story, StoryTransaction
+from upshot.cli.demo.story import DeletionRequest, Fact, Story, StoryTransaction
 from upshot.cli.engines import connected
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.terminal import Terminal
@@ -269,7 +269,9 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
     return told
 
 
-def _realized(terminal: Terminal, database: Database, step: StoryTransaction, request: Request) -> StoryTransaction:
+def _realized(
+    terminal: Terminal, database: Database, step: StoryTransaction, request: DeletionRequest
+) -> StoryTransaction:
     """The step with the first realization of the request as its transaction; the others are printed only."""
     with terminal.progress("searching for realizations"):
         start = perf_counter()

@@ -12,7 +12,7 @@ from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import meta_text
 from upshot.database.files.arrow_tables import is_spark_frame
 from upshot.database.files.spark_frames import aligned_columns, spark_errors
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.database.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class AppliedBatch:
     changes: ChangeSet | None = None
 
 
-def apply_batch(state: State, batch: Batch) -> AppliedBatch:
+def apply_batch(state: DatabaseState, batch: Batch) -> AppliedBatch:
     """Applies the batch unless the last commit of its stream is this very one."""
     schema = state.base(batch.relation)
     _refuse_wrong(batch)
@@ -66,7 +66,7 @@ def apply_batch(state: State, batch: Batch) -> AppliedBatch:
     return AppliedBatch(transaction.version, True, transaction.changes)
 
 
-def _stored(state: State) -> Callable[[str], int | None]:
+def _stored(state: DatabaseState) -> Callable[[str], int | None]:
     return (lambda stream: None) if state.journal is None else state.journal.store.last_batch
 
 

@@ -26,13 +26,13 @@ from upshot.database.engines import Engine
 from upshot.database.program.compile import Compiled, asleep, compile_stored, nothing
 from upshot.database.program.redefine import redefine
 from upshot.database.rules.outbox import recovered_tasks
-from upshot.database.state import MAX_FIRINGS, State
+from upshot.database.state import MAX_FIRINGS, DatabaseState
 from upshot.plan.program_plan import strategy_conflicts
 from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
 from upshot.store import Retention, Store, back_up, open_lake_store, open_store, pinned_log
-from upshot.store.entries import Relation
+from upshot.store.entries import LoggedRelation
 from upshot.store.trouble import damaged, not_durable
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
@@ -74,7 +74,7 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
     return open_lake_store(found.on(session), session, retention)
 
 
-def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
+def _restored(store: Store, make_engine: Callable[[], Engine]) -> DatabaseState:
     recovered = store.recovered
     written = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
     # Earlier versions kept the values that rules are active for in the text: they become rows below.
@@ -90,7 +90,7 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> State:
     except BaseException:
         engine.close()
         raise
-    state = State(
+    state = DatabaseState(
         make_engine,
         engine,
         compiled,
@@ -113,7 +113,9 @@ def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
         yield replace(problem, severity=Severity.WARNING)
 
 
-def _too_many_digits(store: Store, state: State, relations: Mapping[str, Relation]) -> Iterator[Diagnostic]:
+def _too_many_digits(
+    store: Store, state: DatabaseState, relations: Mapping[str, LoggedRelation]
+) -> Iterator[Diagnostic]:
     """A warning for each view with decimals that have more digits than their column declares: earlier versions of
     Upshot committed such rows."""
     compiled = state.compiled
@@ -152,7 +154,7 @@ def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schem
     return wide, clauses
 
 
-def _since(store: Store, relation: Relation, row: Row) -> str:
+def _since(store: Store, relation: LoggedRelation, row: Row) -> str:
     """The version that inserted the row, as far as the store remembers."""
     found = None
     for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):
@@ -171,7 +173,7 @@ def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
 # ---- backup --------------------------------------------------------------------------------------------------------
 
 
-def backup(state: State, target: str | os.PathLike[str]) -> int:
+def backup(state: DatabaseState, target: str | os.PathLike[str]) -> int:
     """Copies the database into a new or empty folder; the version it has there."""
     state.open()
     if state.journal is None:
@@ -181,7 +183,7 @@ def backup(state: State, target: str | os.PathLike[str]) -> int:
 
 
 @contextmanager
-def _held(state: State, store: Store) -> Iterator[sqlite3.Connection]:
+def _held(state: DatabaseState, store: Store) -> Iterator[sqlite3.Connection]:
     """The log between two commits: what is written and could still be taken back is not in it."""
     with store.keeping_folders():
         with state.reading():

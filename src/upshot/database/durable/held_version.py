@@ -11,7 +11,7 @@ from upshot.database.engines import local_engine
 from upshot.database.placement import placement_of
 from upshot.database.program.compile import Compiled
 from upshot.database.rules.actions import Actions
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.saved import Saved
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ class HeldVersion:
     max_firings: int
     rows: Mapping[str, Rows]
 
-    def opened(self) -> State:
+    def opened(self) -> DatabaseState:
         """A database with these rows, which nothing changes."""
         engine = local_engine()
         engine.restore(self.compiled.plan, {name: Saved(changes=_as_changes(rows)) for name, rows in self.rows.items()})
-        return State(
+        return DatabaseState(
             local_engine, engine, self.compiled, self.version, actions=self.actions, max_firings=self.max_firings
         )
 
 
-def held_version(state: State, most: int) -> HeldVersion | None:
+def held_version(state: DatabaseState, most: int) -> HeldVersion | None:
     """The version there is, if it can be held: of at most so many rows, in this process, and no function is called in
     its transactions, which may not be made for two threads. The caller reads the state."""
     plan, engine = state.compiled.plan, state.engine

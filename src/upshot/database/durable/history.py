@@ -16,7 +16,7 @@ from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import Journal
 from upshot.database.program.stored_text import program_text
 from upshot.database.watch import Event
-from upshot.store import LoggedFiring, Relation, Store
+from upshot.store import LoggedFiring, LoggedRelation, Store
 from upshot.store.entries import ChangeRow, CommitRow, relations_from
 
 
@@ -163,7 +163,7 @@ class _Ahead:
             yield found
 
 
-def _event(store: Store, relation: Relation | None, change: ChangeRow, *, snapshot: bool = False) -> Event:
+def _event(store: Store, relation: LoggedRelation | None, change: ChangeRow, *, snapshot: bool = False) -> Event:
     assert relation is not None, "a relation that changes is there"
     inserted, deleted = store.rows(relation, change)
     return Event(change.relation, change.version, inserted, deleted, snapshot)

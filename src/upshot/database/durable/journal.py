@@ -18,7 +18,7 @@ from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled
 from upshot.database.program.stored_text import stored_text
 from upshot.plan import ProgramPlan
-from upshot.store import Encoded, Entry, NewProgram, Relation, Store
+from upshot.store import Encoded, Entry, LoggedRelation, NewProgram, Store
 from upshot.syntax import print_item
 from upshot.syntax.ast import And, Rule
 
@@ -53,7 +53,7 @@ class Journal:
     and with a snapshot.
     """
 
-    def __init__(self, store: Store, relations: Mapping[str, Relation]) -> None:
+    def __init__(self, store: Store, relations: Mapping[str, LoggedRelation]) -> None:
         self.store = store
         self.relations = dict(relations)
         self._looked_at = 0
@@ -82,7 +82,7 @@ class Journal:
         )
 
     @contextmanager
-    def _recorded(self, encoded: Encoded, relations: Mapping[str, Relation]) -> Iterator[None]:
+    def _recorded(self, encoded: Encoded, relations: Mapping[str, LoggedRelation]) -> Iterator[None]:
         if self._held is not None:
             try:
                 yield
@@ -176,11 +176,11 @@ class Journal:
             log.warning("no snapshot of version %d was written: %s", version, error)
 
 
-def _wanted(engine: Engine, compiled: Compiled) -> dict[str, Relation]:
+def _wanted(engine: Engine, compiled: Compiled) -> dict[str, LoggedRelation]:
     """The relations that belong into the store: with these rows a database can go on."""
     kept = set(engine.keeps) if isinstance(engine, KeepsHidden) else set()
     return {
-        name: Relation(schema, name in compiled.visible)
+        name: LoggedRelation(schema, name in compiled.visible)
         for name, schema in compiled.plan.normal.schemas.items()
         if name in compiled.visible or schema.role is Role.BASE or name in kept
     }
@@ -193,14 +193,14 @@ def _begun_again(old: ProgramPlan, new: ProgramPlan) -> frozenset[str]:
     return (before.unstored - after.unstored) | (before.nervous ^ after.nervous)
 
 
-def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation: Relation) -> tuple[Rows, Rows]:
+def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation: LoggedRelation) -> tuple[Rows, Rows]:
     """All rows after the open change; the engine still shows those before it."""
     inserted, deleted = (row_set(rows) for rows in delta) if delta else (frozenset(), frozenset())
     rows = row_set(engine.rows(name)) - deleted | inserted
     return Rows.of(relation.schema, list(rows)), Rows.of(relation.schema, [])
 
 
-def _normal_form(plan: ProgramPlan, relations: Mapping[str, Relation]) -> str:
+def _normal_form(plan: ProgramPlan, relations: Mapping[str, LoggedRelation]) -> str:
     """The text that identifies the definitions of hidden views; empty if none is stored."""
     if not any(not each.visible and each.schema.role is not Role.BASE for each in relations.values()):
         return ""
@@ -211,7 +211,7 @@ def _printed(clause: Clause) -> str:
     return print_item(Rule((clause.head,), And(clause.body) if clause.body else None))
 
 
-def usable(store: Store, compiled: Compiled) -> dict[str, Relation]:
+def usable(store: Store, compiled: Compiled) -> dict[str, LoggedRelation]:
     """The relations whose stored rows the program's own are: hidden views only under the same normal form."""
     recovered, schemas = store.recovered, compiled.plan.normal.schemas
     same = recovered.hidden == _normal_form(compiled.plan, recovered.relations)

@@ -12,7 +12,7 @@ from upshot.core.operations import DELETED, INSERTED
 from upshot.core.rows import Rows, row_set
 from upshot.core.types import Kind
 from upshot.reasons.derivation import Moment
-from upshot.store import Relation, Store
+from upshot.store import LoggedRelation, Store
 from upshot.store.entries import ChangeRow, CommitRow, relations_from
 
 Row = tuple[Any, ...]
@@ -76,7 +76,7 @@ def _changes_of(store: Store, key: Key, until: int) -> Iterator[tuple[int, bool]
             yield change.version, False
 
 
-def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[Relation, ChangeRow]]:
+def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[LoggedRelation, ChangeRow]]:
     """The changes of a relation, newest first, read in stretches that grow."""
     stretch = FIRST_STRETCH
     while until > store.oldest:

@@ -16,7 +16,7 @@ from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
 from upshot.database.program.compile import Compiled, compile_stored, difference, nothing
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import Moment
 
@@ -27,7 +27,7 @@ class PastStates:
     """The states of a database at two versions, or more. At most one of the past is staged in the engine at a time; the
     current one can be asked whatever is staged. The caller has the right to write, and calls `close` at the end."""
 
-    def __init__(self, state: State, engine: Engine) -> None:
+    def __init__(self, state: DatabaseState, engine: Engine) -> None:
         self._state, self._engine = state, engine
         self._staged: tuple[int, int] | None = None
 
@@ -100,7 +100,7 @@ class PastState:
         return self._engine.query_many(asked, is_open=not self._current)
 
 
-def base_changes(state: State, version: int) -> Deltas:
+def base_changes(state: DatabaseState, version: int) -> Deltas:
     """The changes of a version in the log, base relations at least."""
     if state.last is not None and state.last.version == version:
         return state.last.deltas
@@ -108,7 +108,7 @@ def base_changes(state: State, version: int) -> Deltas:
     return {name: (came, went) for name, (_, came, went) in state.journal.store.changes(version).items()}
 
 
-def refuse_unknown(state: State, version: int) -> None:
+def refuse_unknown(state: DatabaseState, version: int) -> None:
     """`UsageError` unless the states before and after a version can be made again: what came since is kept, and the
     program is the same."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
@@ -145,7 +145,7 @@ def version_number(version: object, example: str = "db.at(7)") -> int:
     return version
 
 
-def refuse_unreachable(state: State, version: object, names: Collection[str] | None = None) -> None:
+def refuse_unreachable(state: DatabaseState, version: object, names: Collection[str] | None = None) -> None:
     """`UsageError` unless the state of a version can be made again: it is the current one, or what came since is kept
     and the program is the same. With `names`, only these relations and all they depend on must be."""
     version = version_number(version)
@@ -171,7 +171,7 @@ def refuse_unreachable(state: State, version: object, names: Collection[str] | N
         )
 
 
-def _changed_since(state: State, version: int, names: Collection[str] | None) -> str:
+def _changed_since(state: DatabaseState, version: int, names: Collection[str] | None) -> str:
     """The relation among `names` that had another definition in a version, or rests on one that had; without names the
     program. Empty if all are the same."""
     resets = _resets(state, version)
@@ -191,7 +191,7 @@ def _changed_since(state: State, version: int, names: Collection[str] | None) ->
     return ""
 
 
-def _resets(state: State, version: int) -> list[tuple[int, frozenset[str]]]:
+def _resets(state: DatabaseState, version: int) -> list[tuple[int, frozenset[str]]]:
     """The definitions since a version, each with the relations that start from nothing there."""
     if state.journal is None:
         return []
@@ -204,14 +204,14 @@ def _compiled_then(program: str) -> Compiled:
     return compile_stored(program, "<stored program>") if program else nothing()
 
 
-def _not_there(state: State, version: int) -> UsageError:
+def _not_there(state: DatabaseState, version: int) -> UsageError:
     """The error for a version that nobody committed yet, or that the log does not hold any more."""
     words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
     message = f"{words}; the last one is {state.version}"
     return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
 
 
-def _versions_there_are(state: State, *, before: bool = False, names: Collection[str] | None = None) -> str:
+def _versions_there_are(state: DatabaseState, *, before: bool = False, names: Collection[str] | None = None) -> str:
     """Name the versions that can be queried: those after the last definition in the log, or that one too unless the
     state `before` a commit is needed."""
     last = state.version
@@ -228,7 +228,7 @@ def _versions_there_are(state: State, *, before: bool = False, names: Collection
     return f"give a version from {first} to {last}" if first < last else f"give {last}"
 
 
-def first_version(state: State, name: str) -> int:
+def first_version(state: DatabaseState, name: str) -> int:
     """The earliest version in which a relation can be read."""
     if state.journal is None:
         return state.version - bool(state.last is not None and state.last.same_program)
@@ -242,6 +242,6 @@ def first_version(state: State, name: str) -> int:
     return first if before is None or _changed_since(state, store.oldest, (name,)) else store.oldest
 
 
-def moment_of(state: State, version: int) -> Moment:
+def moment_of(state: DatabaseState, version: int) -> Moment:
     """The commit of a version, with its time and meta if they are kept."""
     return Moment(version) if state.journal is None else moment(state.journal.store, version)

@@ -17,7 +17,7 @@ from upshot.database.durable.past_states import PastStates, refuse_unreachable, 
 from upshot.database.live.shapes import checked_query, is_name, query_reads
 from upshot.database.queries.query import all_rows, is_select
 from upshot.database.queries.sql_answers import sql
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 
 if TYPE_CHECKING:
     from upshot.database.database import Database
@@ -28,7 +28,7 @@ class PastVersion:
     """A past version, from `db.at(version)`. `query`, `sql` and `rows` undo the changes since then in an open change
     that is rolled back; everything else uses an immutable copy in memory, made once (`database`)."""
 
-    def __init__(self, state: State, version: int, opened: Callable[[State], Database]) -> None:
+    def __init__(self, state: DatabaseState, version: int, opened: Callable[[DatabaseState], Database]) -> None:
         refuse_unreachable(state, version, ())
         self.version = version
         self._state, self._opened = state, opened
@@ -125,10 +125,10 @@ class PastVersion:
         return f"<version {self.version}>"
 
 
-def past_sql(state: State, version: int, text: object, values: Mapping[str, Any]) -> Rows:
+def past_sql(state: DatabaseState, version: int, text: object, values: Mapping[str, Any]) -> Rows:
     """The answer to a query in SQL in a version of the past."""
 
-    def unopened(_: State) -> Database:
+    def unopened(_: DatabaseState) -> Database:
         raise AssertionError("a query needs no copy")
 
     assert isinstance(text, str), "it was read"
@@ -136,7 +136,7 @@ def past_sql(state: State, version: int, text: object, values: Mapping[str, Any]
 
 
 def net_changes(
-    state: State, at: Callable[[int], PastVersion], what: str, between: tuple[int, int], values: dict[str, Any]
+    state: DatabaseState, at: Callable[[int], PastVersion], what: str, between: tuple[int, int], values: dict[str, Any]
 ) -> Changes:
     """The net change of a relation, or of the answers to a query, from one version to another."""
     since, until = (version_number(each, 'db.changes("closure", since=7)') for each in between)
@@ -158,7 +158,7 @@ def _answers(version: PastVersion, what: str, values: dict[str, Any]) -> Rows:
     return version.rows(what) if is_name(what) and not values else version.query(what, **values)
 
 
-def _folded(state: State, events: Iterator[Any], name: str) -> Changes:
+def _folded(state: DatabaseState, events: Iterator[Any], name: str) -> Changes:
     inserted, deleted = set[tuple[Any, ...]](), set[tuple[Any, ...]]()
     for event in events:
         for row in row_set(event.deleted):

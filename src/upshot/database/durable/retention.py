@@ -11,7 +11,7 @@ from typing import Any
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.database.budget import byte_count
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.store import Retention, Store
 from upshot.store.retention import EVERYTHING
 from upshot.store.trouble import not_durable
@@ -51,7 +51,7 @@ class Cursors:
     the default bounds, up to four times these; a read from before that raises `history-not-kept`. In a durable database
     a cursor is on the disk when `set` returns. Any thread may call."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DatabaseState) -> None:
         self._state = state
 
     def set(self, name: str, version: int) -> None:
@@ -97,7 +97,7 @@ class Compacted:
     dropped: int
 
 
-def compact(state: State) -> Compacted:
+def compact(state: DatabaseState) -> Compacted:
     """Drops all that is not to be kept, in slices between which others commit; writes a snapshot first if commits are
     there only because opening the database still needs them."""
     state.open()
@@ -113,7 +113,7 @@ def compact(state: State) -> Compacted:
     return Compacted(store.oldest, store.oldest - before)
 
 
-def _trim(state: State, store: Store) -> None:
+def _trim(state: DatabaseState, store: Store) -> None:
     while store.trim():
         time.sleep(_BREATH)
         state.open()

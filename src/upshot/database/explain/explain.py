@@ -33,7 +33,7 @@ from upshot.database.explain.explained_view import (
 )
 from upshot.database.explain.network import Network, network
 from upshot.database.placement import Placement, placement_of
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Explanation:
         )
 
 
-def explain(state: State, name: str | None) -> Explanation:
+def explain(state: DatabaseState, name: str | None) -> Explanation:
     """The explanation of every relation and active rule, or of one view or rule and all it rests on."""
     with state.reading() as engine:
         checked = state.compiled.checked
@@ -142,7 +142,7 @@ def explain(state: State, name: str | None) -> Explanation:
 
 
 def _roots(
-    state: State, name: str | None, rules: Sequence[CheckedRule], reading: Mapping[str, Collection[Dependency]]
+    state: DatabaseState, name: str | None, rules: Sequence[CheckedRule], reading: Mapping[str, Collection[Dependency]]
 ) -> set[str] | None:
     """The relations that are explained with all they rest on; None for every one."""
     if name is None:
@@ -157,7 +157,7 @@ def _roots(
     return {name}
 
 
-def _rule(state: State, engine: Engine, rule: CheckedRule, turn: int) -> RulePart:
+def _rule(state: DatabaseState, engine: Engine, rule: CheckedRule, turn: int) -> RulePart:
     checked = state.compiled.checked
     if rule.becomes is None or rule.becomes not in checked.hidden:
         return RulePart(rule, turn, bindings=Bindings.of(rule, engine))

@@ -12,7 +12,7 @@ from upshot.database import live
 from upshot.database.engines import Engine
 from upshot.database.live.live_queries import KeptQuery
 from upshot.database.placement import placement_of
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.plan import ProgramPlan
 from upshot.plan.pivot import decomposition
 
@@ -64,7 +64,7 @@ class RelationPart:
 
 
 def explained_relation(
-    state: State, engine: Engine, name: str, uses: frozenset[str], *, recursive: bool
+    state: DatabaseState, engine: Engine, name: str, uses: frozenset[str], *, recursive: bool
 ) -> RelationPart:
     """The relation as the program and the engine have it."""
     checked, plan = state.compiled.checked, state.compiled.plan

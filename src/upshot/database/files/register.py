@@ -18,13 +18,13 @@ from upshot.database.files.spark_frames import frame_columns, holds_null, spark_
 from upshot.database.files.table_files import read_files
 from upshot.database.program.compile import compile_items
 from upshot.database.program.redefine import redefine
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.syntax.ast import Attribute, Declaration, TypeName
 
 IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*\Z")
 
 
-def register(state: State, name: str, table: Any) -> Commit:
+def register(state: DatabaseState, name: str, table: Any) -> Commit:
     """Replaces the rows of `name` by the table, as one transaction. A relation nobody declared is declared from the
     table: its column names, the closest types, nullable where the table holds NULL."""
     found = read_table(table, state.engine)

@@ -42,7 +42,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
 
     try:
         files = ds.dataset(path, format=format)
-        if place is None or place.holds(_expected(files, path, format)):
+        if place is None or place.holds(_expected(files, format)):
             return files.to_table()
         if format == "csv":
             # Read here and now, but never whole in memory: Spark's reader guesses other types from the same text.
@@ -55,7 +55,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
         return place.session.read.parquet(*map(exact_path, place.readable(path)))
 
 
-def _expected(files: Any, path: Path, format: str) -> int:
+def _expected(files: Any, format: str) -> int:
     """Bytes that the local engine would need for the files, about."""
     if format == "csv":
         return _EXPANSION * sum(os.path.getsize(file) for file in files.files)

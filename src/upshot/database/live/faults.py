@@ -21,7 +21,7 @@ from upshot.engine.time_limit import Interruption, live_time_limit, time_limit
 if TYPE_CHECKING:
     from upshot.database.engines import Deltas
     from upshot.database.program.compile import Compiled
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 _KEPT_SECONDS = 2.0
 """Time that answers which nobody follows may take of one commit; beyond, they are computed on demand."""
@@ -29,7 +29,7 @@ _KEPT_SECONDS = 2.0
 Answers = Mapping[str, frozenset[Row]]
 
 
-def propagate(state: State, several_turns: bool = False) -> Deltas:
+def propagate(state: DatabaseState, several_turns: bool = False) -> Deltas:
     """Propagate the open change, without the live queries that fail."""
     engine, live = state.engine, state.live
     if not engine.is_narrowed:
@@ -62,7 +62,7 @@ def suspects(layer: Compiled, queries: Iterable[LiveQuery], error: Error) -> dic
     return {each.name: Suspect(each, error, is_certain=is_certain) for each in found}
 
 
-def answers_before(state: State) -> Answers:
+def answers_before(state: DatabaseState) -> Answers:
     """The committed answers of the queries that are left out."""
     found = {}
     for name, suspect in state.live.suspects.items():
@@ -73,7 +73,7 @@ def answers_before(state: State) -> Answers:
     return found
 
 
-def resume(state: State, before: Answers, layer: Compiled) -> Deltas:
+def resume(state: DatabaseState, before: Answers, layer: Compiled) -> Deltas:
     """Compute the queries that were left out of the layer for the new state. Those that fail end; the changes of the
     others."""
     live, compiled = state.live, state.compiled
@@ -101,7 +101,7 @@ def resume(state: State, before: Answers, layer: Compiled) -> Deltas:
     return found
 
 
-def _failures(state: State, suspect: Suspect, rows: list[Row], *, is_known: bool) -> dict[Row, Error]:
+def _failures(state: DatabaseState, suspect: Suspect, rows: list[Row], *, is_known: bool) -> dict[Row, Error]:
     """Install the query again for these parameters; the error of each that it fails for."""
     query = suspect.query
     if suspect.is_certain or not is_known:
@@ -120,7 +120,7 @@ def _failures(state: State, suspect: Suspect, rows: list[Row], *, is_known: bool
     return found
 
 
-def _admit(state: State, query: LiveQuery, rows: list[Row], failures: dict[Row, Error]) -> None:
+def _admit(state: DatabaseState, query: LiveQuery, rows: list[Row], failures: dict[Row, Error]) -> None:
     """Follow the query for these parameters; those at fault are found by halving."""
     try:
         with time_limit(state.live.seconds):
@@ -134,7 +134,7 @@ def _admit(state: State, query: LiveQuery, rows: list[Row], failures: dict[Row, 
         _admit(state, query, rows[half:], failures)
 
 
-def _end(state: State, query: LiveQuery, row: Row, error: Error) -> None:
+def _end(state: DatabaseState, query: LiveQuery, row: Row, error: Error) -> None:
     """End the subscriptions to a query for these parameters."""
     failure = followed_error(error, query.text)
     for handle in query.handles.pop(row, ()):

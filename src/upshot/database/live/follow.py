@@ -20,14 +20,14 @@ from upshot.database.live.live_queries import LiveQuery, followed_error
 from upshot.database.live.shapes import shape
 from upshot.database.program.compile import difference
 from upshot.database.queries.query import refuse_undecided
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.database.watch import Callback, Event, Pace, Subscription
 from upshot.engine.time_limit import time_limit
 from upshot.syntax.ast import Atom, Constant, Variable
 
 
 def watch_relation(
-    state: State, view: str, callback: Callback, since: int | None, pace: Pace | None = None
+    state: DatabaseState, view: str, callback: Callback, since: int | None, pace: Pace | None = None
 ) -> Subscription:
     """Calls back with all rows first, or with the changes after `since`, then with those of each commit."""
     with state.reading() as engine:
@@ -59,7 +59,7 @@ def watch_relation(
 
 
 def follow(
-    state: State,
+    state: DatabaseState,
     text: str,
     callback: Callback,
     values: Mapping[str, Any],
@@ -88,7 +88,7 @@ def follow(
     return subscription
 
 
-def _first(state: State, query: LiveQuery, row: Row, rows: Rows, since: int | None) -> list[Event]:
+def _first(state: DatabaseState, query: LiveQuery, row: Row, rows: Rows, since: int | None) -> list[Event]:
     """The first events of a subscriber."""
     if since is None:
         return [Event(query.text, state.version, rows, Rows.of(query.schema, []), snapshot=True)]
@@ -107,7 +107,7 @@ class LiveHandle:
     """A live query that stays current while the handle is open; its changes are those of commits (`CommitEvent.live`).
     `relation` is the name of its answers there, whose first columns are the `parameters`."""
 
-    def __init__(self, state: State, query: LiveQuery, row: Row) -> None:
+    def __init__(self, state: DatabaseState, query: LiveQuery, row: Row) -> None:
         self._state, self._query = state, query
         self.relation, self.parameters, self.schema = query.name, row, query.schema
         self._open = True
@@ -156,7 +156,7 @@ class LiveHandle:
                 release(self._state, self._query, self.parameters)
 
 
-def hold(state: State, text: str, values: Mapping[str, Any]) -> LiveHandle:
+def hold(state: DatabaseState, text: str, values: Mapping[str, Any]) -> LiveHandle:
     """A live query without a callback."""
     with state.writing("follow a query"):
         state.refuse_group()
@@ -166,7 +166,7 @@ def hold(state: State, text: str, values: Mapping[str, Any]) -> LiveHandle:
         return handle
 
 
-def _followed(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row, Rows]:
+def _followed(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row, Rows]:
     """The query, with one follower more for these parameters; the answers."""
     query, row = live_query(state, text, values)
     try:
@@ -180,7 +180,7 @@ def _followed(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQ
     return query, row, rows
 
 
-def keep(state: State, query: LiveQuery, row: Row) -> None:
+def keep(state: DatabaseState, query: LiveQuery, row: Row) -> None:
     """Keep the answers of an installed query for these parameters current, without a follower."""
     if not query.has(row):
         # A query that would need more rows than may be kept ends early, and is answered on demand.
@@ -189,7 +189,7 @@ def keep(state: State, query: LiveQuery, row: Row) -> None:
     query.kept.add(row)
 
 
-def release(state: State, query: LiveQuery, row: Row) -> None:
+def release(state: DatabaseState, query: LiveQuery, row: Row) -> None:
     """One who followed the query for these parameters does so no more."""
     left = query.followers.get(row, 0) - 1
     if left > 0:
@@ -206,7 +206,7 @@ def release(state: State, query: LiveQuery, row: Row) -> None:
             state.writer.release()
 
 
-def take_back(state: State) -> None:
+def take_back(state: DatabaseState) -> None:
     """Removes the queries that nobody follows any more, and the parameters of the others. The caller may change the
     engine."""
     live = state.live
@@ -219,7 +219,7 @@ def take_back(state: State) -> None:
         raise
 
 
-def _remove(state: State, released: list[tuple[LiveQuery, Row]]) -> None:
+def _remove(state: DatabaseState, released: list[tuple[LiveQuery, Row]]) -> None:
     live, gone = state.live, dict[str, list[Row]]()
     followed = [each for each in live.by_answer.values() if each.followers or each.kept]
     if len(followed) < len(live.by_answer):
@@ -234,7 +234,7 @@ def _remove(state: State, released: list[tuple[LiveQuery, Row]]) -> None:
     settle(state, Proposal(state.compiled, lambda *_: ConstraintFindings()))
 
 
-def answers(state: State, query: LiveQuery, row: Row) -> Rows:
+def answers(state: DatabaseState, query: LiveQuery, row: Row) -> Rows:
     """The rows of the query for parameters that are followed."""
     found = state.engine.query(query.schema, (_lookup(query, row),))
     return Rows.of(query.schema, list(found))
@@ -250,7 +250,7 @@ def _lookup(query: LiveQuery, row: Row) -> Clause:
     return Clause(Atom("query", variables), (body,), types)
 
 
-def live_query(state: State, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
+def live_query(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
     """The live query of this shape, not yet installed if there was none, and the parameters as a row."""
     functors = state.compiled.checked.functors
     lifted, row = shape(text, values, state.schemas_with_undecided, functors)
@@ -266,7 +266,7 @@ def live_query(state: State, text: str, values: Mapping[str, Any]) -> tuple[Live
     return found, comparable_row(row)
 
 
-def install(state: State, queries: list[LiveQuery]) -> None:
+def install(state: DatabaseState, queries: list[LiveQuery]) -> None:
     """Makes these the live queries, beside the program that there is."""
     live, engine, compiled = state.live, state.engine, state.compiled
     before, after = live.installed(compiled), layered(compiled, queries)
@@ -279,7 +279,7 @@ def install(state: State, queries: list[LiveQuery]) -> None:
     live.replace(queries, compiled, after)
 
 
-def _open(state: State, query: LiveQuery, row: Row) -> Rows:
+def _open(state: DatabaseState, query: LiveQuery, row: Row) -> Rows:
     """The answers for parameters that nobody has followed so far."""
     if not query.shape.parameters.columns:
         return answers(state, query, row)
@@ -289,13 +289,13 @@ def _open(state: State, query: LiveQuery, row: Row) -> Rows:
     return Rows.of(query.schema, [each[width:] for each in inserted])
 
 
-def admit(state: State, query: LiveQuery, rows: Sequence[Row]) -> Deltas:
+def admit(state: DatabaseState, query: LiveQuery, rows: Sequence[Row]) -> Deltas:
     """Follow the query for these parameters; the changes of its answers. If it fails, nothing has happened."""
     state.engine.insert(query.shape.parameters.name, rows)
     return _settle(state)
 
 
-def _settle(state: State) -> Deltas:
+def _settle(state: DatabaseState) -> Deltas:
     """Propagate the staged change; it makes no version, since no relation of the user changes. A fault is raised, and
     nothing has happened."""
     found: Deltas = {}

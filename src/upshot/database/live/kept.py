@@ -28,7 +28,7 @@ from upshot.engine.time_limit import Interruption
 
 if TYPE_CHECKING:
     from upshot.database.program.compile import Compiled
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 MOST_NOTED = 10_000
 """Questions that are remembered, so that it is known when one is asked again."""
@@ -83,7 +83,7 @@ _WIDEST = 128
 """Bits of the largest integer; no column holds one as large."""
 
 
-def note(state: State, text: object, values: Mapping[str, Any]) -> None:
+def note(state: DatabaseState, text: object, values: Mapping[str, Any]) -> None:
     """Remember that the question was answered on demand. The caller has the lock."""
     kept = state.kept
     question = question_of(text, values)
@@ -97,7 +97,7 @@ def note(state: State, text: object, values: Mapping[str, Any]) -> None:
         kept.notes.popitem(last=False)
 
 
-def answer(state: State, text: object, values: Mapping[str, Any]) -> Rows | None:
+def answer(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows | None:
     """The answer to a question that was asked before and is kept, from now on if it was not; None if it is to be
     computed. The caller has the lock."""
     kept = state.kept
@@ -120,12 +120,12 @@ def answer(state: State, text: object, values: Mapping[str, Any]) -> Rows | None
     return follow.answers(state, state.live.by_answer[name], row)
 
 
-def _is_kept(state: State, place: Place) -> bool:
+def _is_kept(state: DatabaseState, place: Place) -> bool:
     query = state.live.by_answer.get(place[0])
     return query is not None and place[1] in query.kept
 
 
-def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> None:
+def _keep(state: DatabaseState, text: str, values: Mapping[str, Any], found: Note) -> None:
     """Keep the answers to the question, if this thread may change the engine now."""
     found.place = None
     if not _pays(state, text) or state.held is not None or placement_of(state.engine).engine == "spark":
@@ -161,7 +161,7 @@ def _keep(state: State, text: str, values: Mapping[str, Any], found: Note) -> No
         state.writer.release()
 
 
-def _pays(state: State, text: str) -> bool:
+def _pays(state: DatabaseState, text: str) -> bool:
     """Test whether the query was asked again often enough, whatever its parameters, for a program of this size."""
     repeats = state.kept.repeats
     if len(repeats) >= MOST_NOTED and text not in repeats:
@@ -170,7 +170,7 @@ def _pays(state: State, text: str) -> bool:
     return repeats[text] * RULES_A_REPEAT >= len(state.compiled.checked.clauses)
 
 
-def _is_selective(query: LiveQuery, state: State) -> bool:
+def _is_selective(query: LiveQuery, state: DatabaseState) -> bool:
     """Test whether the query has parameters, and reads an unstored view that it does not need as a whole."""
     compiled = state.compiled
     unstored = compiled.plan.on_demand.unstored
@@ -185,7 +185,7 @@ def _below(query: LiveQuery, compiled: Compiled) -> set[str]:
     return relations_below(compiled.checked, reads_of(query.shape))
 
 
-def trim(state: State) -> None:
+def trim(state: DatabaseState) -> None:
     """Evict the parameters that were not asked for in a long time, then the longest not asked for until the others fit
     the bound. The caller may change the engine."""
     kept, live = state.kept, state.live
@@ -209,7 +209,7 @@ def trim(state: State) -> None:
     kept.rows = 0
 
 
-def _examine(state: State) -> None:
+def _examine(state: DatabaseState) -> None:
     """Forget the parameters of queries that are gone, and release those of queries whose views are stored now."""
     kept, live = state.kept, state.live
     unstored = state.compiled.plan.on_demand.unstored
@@ -226,18 +226,18 @@ def _examine(state: State) -> None:
     kept.examined = live.layer
 
 
-def rows_kept(state: State) -> int:
+def rows_kept(state: DatabaseState) -> int:
     """The rows that kept answers take, and what they are derived from."""
     return sum(_rows(state, query) for query in state.live.by_answer.values() if query.kept)
 
 
-def _rows(state: State, query: LiveQuery) -> int:
+def _rows(state: DatabaseState, query: LiveQuery) -> int:
     """The rows of one query; one that is followed too shares them out by parameters."""
     rows = sum(map(state.engine.size, _stored(state, query)))
     return rows * len(query.kept) // len(query.kept | query.followers.keys())
 
 
-def _stored(state: State, query: LiveQuery) -> tuple[str, ...]:
+def _stored(state: DatabaseState, query: LiveQuery) -> tuple[str, ...]:
     """The relations that the engine has for the query."""
     layer = state.live.installed(state.compiled)
     known = state.kept.stored.get(query.name)
@@ -249,14 +249,14 @@ def _stored(state: State, query: LiveQuery) -> tuple[str, ...]:
     return known[1]
 
 
-def use(state: State) -> KeptUse:
+def use(state: DatabaseState) -> KeptUse:
     """The counters; needs no lock."""
     kept = state.kept
     counts = (kept.hits, kept.on_demand, kept.admitted, kept.evicted)
     return KeptUse(len(kept.places), kept.rows, kept.bound, *counts)
 
 
-def limit(state: State, rows: int) -> None:
+def limit(state: DatabaseState, rows: int) -> None:
     """Bound the rows of kept answers from now on; 0 switches them off. The caller may change the engine."""
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         hint = f"pass a non-negative number of rows, such as {MOST_KEPT:_}; 0 keeps none"
@@ -267,7 +267,7 @@ def limit(state: State, rows: int) -> None:
     trim(state)
 
 
-def kept_queries(state: State, view: str) -> Iterator[KeptQuery]:
+def kept_queries(state: DatabaseState, view: str) -> Iterator[KeptQuery]:
     """The queries that depend on a view and are kept current for some parameters."""
     last: dict[str, list[Row]] = {}
     for name, row in reversed(state.kept.places):

@@ -19,7 +19,7 @@ from upshot.plan import compile_program
 from upshot.rewrite.demand.lift_parameters import LiftedQuery
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.demand.partial_views import partial_views
-from upshot.syntax.ast import Aggregate, Call, Node
+from upshot.syntax.ast import Aggregate, Call, SyntaxNode
 from upshot.syntax.rebuild import rebuilt
 from upshot.values.functors import MARK, bare_name, is_functor, signature_of
 
@@ -69,7 +69,7 @@ def with_functors(shape: LiftedQuery, functors: Mapping[str, str]) -> LiftedQuer
     gone, or has other types."""
     missing = False
 
-    def change(node: Node) -> Node:
+    def change(node: SyntaxNode) -> SyntaxNode:
         nonlocal missing
         if not isinstance(node, Call | Aggregate) or not is_functor(node.function):
             return node

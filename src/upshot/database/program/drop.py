@@ -11,11 +11,11 @@ from upshot.database.explain.dependencies import dependencies
 from upshot.database.program.compile import compile_without
 from upshot.database.program.definitions import constraint_names
 from upshot.database.program.redefine import redefine
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.syntax.ast import ActiveRule, Declaration, Program
 
 
-def drop(state: State, name: str) -> Definition:
+def drop(state: DatabaseState, name: str) -> Definition:
     """Removes the relation with its rules and settings, or the active rule; refused while something uses it, watches
     it or is in it."""
     checked = state.compiled.checked
@@ -53,7 +53,7 @@ def _refuse_used(name: str, users: Sequence[str]) -> None:
         raise UsageError(f"`{name}` is used by {listed}", code="relation-in-use", help="drop or redefine those first")
 
 
-def _refuse_watched(state: State, names: Sequence[str]) -> None:
+def _refuse_watched(state: DatabaseState, names: Sequence[str]) -> None:
     for name in names:
         if watchers := len(state.feed.watching(name)) + state.live.reading(name):
             message = f"`{name}` is watched by {watchers} subscription{'s' * (watchers > 1)}"

@@ -12,13 +12,13 @@ from upshot.database import live
 from upshot.database.changes import Definition
 from upshot.database.program.compile import compile_items, difference
 from upshot.database.program.redefine import redefine
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.user_functions import Fold, UserFunction
 from upshot.syntax.ast import FunctorDeclaration
 from upshot.values.functors import MARK
 
 
-def register(state: State, name: str, code: Callable[..., Any] | Fold, *, arrow: bool) -> Definition | None:
+def register(state: DatabaseState, name: str, code: Callable[..., Any] | Fold, *, arrow: bool) -> Definition | None:
     """Let rules call the code; everything that calls a function with other code so far is computed again."""
     if not (callable(code) or isinstance(code, Fold)) or not isinstance(name, str) or not name.isidentifier():
         message = f"`{name}` must be a name, and its code callable"
@@ -31,7 +31,7 @@ def register(state: State, name: str, code: Callable[..., Any] | Fold, *, arrow:
     return None
 
 
-def refresh(state: State, name: str) -> Definition:
+def refresh(state: DatabaseState, name: str) -> Definition:
     """The next revision of a stateful function."""
     known = _declared(state)
     if name not in known:
@@ -48,7 +48,7 @@ def refresh(state: State, name: str) -> Definition:
     return found
 
 
-def _renewed(state: State, declared: FunctorDeclaration, code: UserFunction | None) -> Definition | None:
+def _renewed(state: DatabaseState, declared: FunctorDeclaration, code: UserFunction | None) -> Definition | None:
     """The next revision of a function, with other code or the same; nothing of a pure one that no rule calls."""
     with state.writing("refresh a function"):
         renewed = compile_items((replace(declared, revision=declared.revision + 1),), state.compiled)
@@ -58,10 +58,10 @@ def _renewed(state: State, declared: FunctorDeclaration, code: UserFunction | No
             return redefine(state, renewed) if in_use else None
 
 
-def _is_followed(state: State, functor: str) -> bool:
+def _is_followed(state: DatabaseState, functor: str) -> bool:
     """True if somebody follows a query that calls the function."""
     return bool(state.live) and live.layer.calls(state.live.by_answer.values(), functor)
 
 
-def _declared(state: State) -> dict[str, FunctorDeclaration]:
+def _declared(state: DatabaseState) -> dict[str, FunctorDeclaration]:
     return {each.name: each for each in state.compiled.program.items if isinstance(each, FunctorDeclaration)}

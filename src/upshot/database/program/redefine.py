@@ -11,7 +11,7 @@ from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.database import live as live_queries
 from upshot.database.changes import Definition
-from upshot.database.commit import Followed, Proposal, settle
+from upshot.database.commit import LiveLayer, Proposal, settle
 from upshot.database.constraints import (
     ConstraintFindings,
     findings_of,
@@ -21,7 +21,7 @@ from upshot.database.constraints import (
 )
 from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled, difference
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.time_limit import live_time_limit
 
 Row = tuple[Any, ...]
@@ -29,7 +29,7 @@ Facts = Mapping[str, frozenset[Row]]
 RowsByName = Mapping[str, Iterable[Row]]
 
 
-def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None = None) -> Definition:
+def redefine(state: DatabaseState, new: Compiled, stage: Callable[[Engine], None] | None = None) -> Definition:
     """Makes `new` the program, as one change that can fail as one; `stage` may add statements of its own.
 
     Facts in the text are told apart from rows of transactions: what the old text held and the new one does not goes,
@@ -44,7 +44,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
         layer = live_queries.layer.layered(new, kept) if kept else new
         try:
             with live_time_limit(live.seconds):
-                made = _redefined(state, new, Followed(fitting, layer), stage)
+                made = _redefined(state, new, LiveLayer(fitting, layer), stage)
         except Error as error:
             found = live_queries.faults.suspects(layer, kept, error) if kept else {}
             if not found:
@@ -56,7 +56,7 @@ def redefine(state: State, new: Compiled, stage: Callable[[Engine], None] | None
 
 
 def _redefined(
-    state: State, new: Compiled, followed_queries: Followed, stage: Callable[[Engine], None] | None
+    state: DatabaseState, new: Compiled, followed_queries: LiveLayer, stage: Callable[[Engine], None] | None
 ) -> Definition:
     """The definition with these live queries beside it; if it fails, it has been undone."""
     old, engine, live, layer = state.compiled, state.engine, state.live, followed_queries.layer
@@ -121,7 +121,7 @@ def _refuse_recomputation(old: Compiled, new: Compiled, anew: frozenset[str]) ->
 # ---- rows that must not get lost --------------------------------------------------------------------
 
 
-def refuse_loss_of_rows(state: State, new: Compiled) -> None:
+def refuse_loss_of_rows(state: DatabaseState, new: Compiled) -> None:
     """Raises if a relation that holds rows of transactions would get other columns, or no place for them."""
     old = state.compiled
     for name in old.visible:
@@ -174,7 +174,7 @@ class _Before:
     rekeyed: RowsByName
 
 
-def _before(state: State, new: Compiled) -> _Before:
+def _before(state: DatabaseState, new: Compiled) -> _Before:
     old, engine = state.compiled, state.engine
     alike = [n for n in new.visible if n in old.visible and old.schema(n).types == new.schema(n).types]
     given, demoted = {}, {}

@@ -26,10 +26,10 @@ from upshot.syntax.ast import Activation
 if TYPE_CHECKING:
     from upshot.check.program import CheckedRule
     from upshot.database.program.activations import Row
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 
-def switch(state: State, name: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
+def switch(state: DatabaseState, name: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
     """Makes a rule, or the rules of a group, active for these values of parameters, or takes them away; without any,
     for all values, or for none."""
     values = tuple((parameter, binding(parameter, value)) for parameter, value in bindings.items())
@@ -41,7 +41,7 @@ def switch(state: State, name: str, bindings: Mapping[str, Any], *, active: bool
     return redefine(state, compile_items(tuple(items), state.compiled))
 
 
-def _row(state: State, item: Activation) -> tuple[CheckedRule, str, Row] | None:
+def _row(state: DatabaseState, item: Activation) -> tuple[CheckedRule, str, Row] | None:
     """The row that an activation is; None if the rule has no table for such rows."""
     rule = state.compiled.rule(item.rule)
     names = {name for name, _ in item.bindings}
@@ -54,7 +54,7 @@ def _row(state: State, item: Activation) -> tuple[CheckedRule, str, Row] | None:
     return rule, *binding_row(rule, values)
 
 
-def _switch_rows(state: State, rows: Sequence[tuple[CheckedRule, str, Row]], *, active: bool) -> Definition:
+def _switch_rows(state: DatabaseState, rows: Sequence[tuple[CheckedRule, str, Row]], *, active: bool) -> Definition:
     engine, compiled = state.engine, state.compiled
     try:
         for rule, table, row in rows:

@@ -15,7 +15,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.constraints import SHOWN
 from upshot.database.engines import Engine
 from upshot.database.placement import placement_of
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.limits import by_rounds_alone
 from upshot.plan import ProgramPlan, compile_program
 from upshot.syntax.ast import Aggregate, Atom, Call
@@ -34,7 +34,7 @@ class Verified:
     rows: int
 
 
-def verify(state: State) -> Verified:
+def verify(state: DatabaseState) -> Verified:
     """The declared views; each view, generated ones included, equals its recomputation, or `VerifyError`."""
     with state.writing("verify") as engine:
         fresh = state.make_engine()
@@ -45,7 +45,7 @@ def verify(state: State) -> Verified:
             fresh.close()
 
 
-def _verified(state: State, engine: Engine, fresh: Engine) -> Verified:
+def _verified(state: DatabaseState, engine: Engine, fresh: Engine) -> Verified:
     normal = state.compiled.plan.normal
     fresh.install(_all_stored(state))
     for name, schema in normal.schemas.items():
@@ -88,7 +88,7 @@ def _cure(clauses: Sequence[Clause], differing: Iterable[str]) -> str:
     return f"{listed} must have the same value for the same arguments; declare a function that has not `stateful`"
 
 
-def _all_stored(state: State) -> ProgramPlan:
+def _all_stored(state: DatabaseState) -> ProgramPlan:
     """The plan under which every view is computed from its rules and stored: a view on demand is compared with that."""
     plan = state.compiled.plan
     return compile_program(replace(plan.source, options={})) if plan.on_demand.strategies else plan

@@ -12,7 +12,7 @@ from upshot.database.placement import Placement, placement_of
 from upshot.database.realization import Realization
 from upshot.database.realize import ALL, BOUNDED, NONE, OPEN, Realizations
 from upshot.database.search_arguments import bounds_of, limit_of, preferences_of
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.reasons.failure import FIX, FIXES, Failure
 from upshot.revise.request import Bounds, Key, Request
 
@@ -31,7 +31,7 @@ def usual_seconds(placement: Placement) -> float:
 class Fixing:
     """Looks for what would bring a row about, in the state in which it was found missing."""
 
-    def __init__(self, state: State, key: Key) -> None:
+    def __init__(self, state: DatabaseState, key: Key) -> None:
         self._state, self._key, self._version = state, key, state.version
         self._told: dict[tuple[int, float | None], Failure] = {}
 
@@ -130,7 +130,7 @@ class Absence(Failure):
         return self.told(fixes, seconds).svg()
 
 
-def absence(failure: Failure, state: State, key: Key) -> Absence:
+def absence(failure: Failure, state: DatabaseState, key: Key) -> Absence:
     """The answer about a row that is not there, with a way to look for what would bring it about."""
     kept = {each.name: getattr(failure, each.name) for each in fields(Failure)}
     return Absence(**kept, fixing=Fixing(state, key))

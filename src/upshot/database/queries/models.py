@@ -22,7 +22,7 @@ from upshot.core.schema import Schema
 from upshot.database.engines import local_engine
 from upshot.database.program.compile import compile_items, nothing
 from upshot.database.program.redefine import redefine
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.engine.limits import Limits
 from upshot.syntax.ast import (
     And,
@@ -78,7 +78,7 @@ class GroundRule:
     false: tuple[Fact, ...]
 
 
-def models(state: State, limit: int | None) -> Models:
+def models(state: DatabaseState, limit: int | None) -> Models:
     """The perfect models of the program over the rows there are."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise UsageError("`limit` must be a positive integer", code="wrong-argument", help="as in db.models(limit=10)")
@@ -127,7 +127,7 @@ class _Conjunction:
 
 
 class _Grounding:
-    def __init__(self, state: State, part: Undecided) -> None:
+    def __init__(self, state: DatabaseState, part: Undecided) -> None:
         self._state, self._part = state, part
         self._names = part.relations
 
@@ -137,7 +137,7 @@ class _Grounding:
 
         parts = [each for number, rule in enumerate(self._rules()) for each in self._conjunctions(rule, number)]
         limits = Limits(functions=self._state.functions)
-        scratch_state = State(partial(local_engine, limits), local_engine(limits), nothing())
+        scratch_state = DatabaseState(partial(local_engine, limits), local_engine(limits), nothing())
         scratch_state.engine.install(scratch_state.compiled.plan)
         scratch_state.engine.accept()
         with Database(state=scratch_state) as scratch:

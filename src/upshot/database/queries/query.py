@@ -21,11 +21,11 @@ from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Or, Paramet
 
 if TYPE_CHECKING:
     from upshot.database.engines import Engine
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.syntax.ast import Formula
 
 
-def query(state: State, text: object, values: Mapping[str, Any]) -> Rows:
+def query(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows:
     """The answers, one column a variable in order of appearance. Values are bound, never spliced into the text."""
     with state.reading() as engine:
         known = live.kept.answer(state, text, values) if state.kept.notes else None
@@ -40,7 +40,7 @@ def query(state: State, text: object, values: Mapping[str, Any]) -> Rows:
         return found
 
 
-def query_open(state: State, text: object, /, **values: Any) -> Rows:
+def query_open(state: DatabaseState, text: object, /, **values: Any) -> Rows:
     """The answers in the state that an open transaction has reached, for the functions that its rules call."""
     formula = query_formula(text, values)
     refuse_undecided(formula, state)
@@ -76,7 +76,7 @@ def query_formula(text: object, values: Mapping[str, Any]) -> Formula:
     return formula
 
 
-def refuse_undecided(formula: Formula, state: State) -> None:
+def refuse_undecided(formula: Formula, state: DatabaseState) -> None:
     """Raise if the formula reads a relation whose rows differ from model to model."""
     undecided = state.compiled.checked.undecided
     for atom in atoms(formula) if undecided else ():

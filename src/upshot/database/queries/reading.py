@@ -10,19 +10,19 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.queries.query import query
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 
 
-class Reading:
+class ConsistentRead:
     """For a `with` block, on one thread: whatever is asked of it, the answers are those of `version`. Commits of other
     threads wait meanwhile, so what it is for should be short; rows that were handed out may be read after it."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DatabaseState) -> None:
         self._state = state
         self._open = False
         self._outer: int | None = None
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> ConsistentRead:
         self._state.lock.acquire()
         try:
             self._state.open()
@@ -57,7 +57,7 @@ class Reading:
         state = self._of_state()
         return state.engine.rows(state.schema(name).name)
 
-    def _of_state(self) -> State:
+    def _of_state(self) -> DatabaseState:
         if not self._open:
             hint = "query inside `with db.reading() as at:`"
             raise UsageError("this cannot be used outside of its `with` block", code="transaction-ended", help=hint)

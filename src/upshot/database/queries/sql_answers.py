@@ -13,11 +13,13 @@ from upshot.core.rows import Row, Rows
 from upshot.database import live
 from upshot.database.placement import placement_of
 from upshot.database.queries.query import refuse_undecided
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.syntax.ast import Rule
 
 
-def sql(state: State, text: object, values: Mapping[str, Any], *, is_open: bool = False, at: int | None = None) -> Rows:
+def sql(
+    state: DatabaseState, text: object, values: Mapping[str, Any], *, is_open: bool = False, at: int | None = None
+) -> Rows:
     """The answer, each row once, in the order that is asked for, in the state before an open change or, if `is_open`,
     in the one that it has reached. Values are bound, never spliced into the text. `at` is the version that the caller
     has staged; `VERSION AS OF` may name no other."""
@@ -32,14 +34,16 @@ def sql(state: State, text: object, values: Mapping[str, Any], *, is_open: bool 
     return past_sql(state, found, text, values)
 
 
-def as_of(state: State, text: str, values: Mapping[str, Any]) -> int | None:
+def as_of(state: DatabaseState, text: str, values: Mapping[str, Any]) -> int | None:
     """The version that a query in SQL is about, None for the last one."""
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
     return sql_query(text, state.schemas_with_undecided, values, state.compiled.checked.functors).version
 
 
-def _answered(state: State, text: object, values: Mapping[str, Any], *, is_open: bool, at: int | None) -> Rows | int:
+def _answered(
+    state: DatabaseState, text: object, values: Mapping[str, Any], *, is_open: bool, at: int | None
+) -> Rows | int:
     """The answer, or the other version that it is asked of."""
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 

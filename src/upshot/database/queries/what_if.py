@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.database.constraints import Violations
     from upshot.database.engines import Deltas, Engine
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.engine.work import Work
 
 Given = Mapping[str, Any]
@@ -50,7 +50,9 @@ class WhatIf(ChangeSet):
         return f"{super().__repr__()[:-1]}{more}>"
 
 
-def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None) -> WhatIf:
+def what_if(
+    state: DatabaseState, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None
+) -> WhatIf:
     """The consequences of these insertions and deletions; the database stays as it is. `examine` is called while they
     can be asked about.
 
@@ -87,7 +89,7 @@ def what_if(state: State, insert: Given, delete: Given, examine: Callable[[Delta
     return answer
 
 
-def _statements(state: State, given: Any) -> dict[str, list[tuple[Any, ...]]]:
+def _statements(state: DatabaseState, given: Any) -> dict[str, list[tuple[Any, ...]]]:
     if not isinstance(given, Mapping):
         message = f"rows must be a dict by relation, not a {type(given).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in {"edge": [(1, 2)]}')

@@ -28,7 +28,7 @@ from upshot.database.files.given_rows import given_rows
 from upshot.database.placement import placement_of
 from upshot.database.queries.absence import Absence, absence
 from upshot.database.search_arguments import limit_of
-from upshot.database.state import State
+from upshot.database.state import DatabaseState
 from upshot.reasons.changed import CAME, WENT, Changed, RowChange
 from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
@@ -43,7 +43,7 @@ from upshot.syntax.ast import Activation, ActiveRule, And, Formula, Item
 if TYPE_CHECKING:
     from upshot.database.durable.past_states import PastState
     from upshot.database.engines import Asked
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.reasons.concrete import InstanceQuery, Row
 
 
@@ -76,7 +76,7 @@ class Committed:
         return self._engine.query_many([(schema, clauses, {}, {}) for schema, clauses in queries], is_open=False)
 
 
-def causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
+def causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
     """The cause of each row of a relation that the transaction of a version inserted or deleted; `changes` are those of
     the transaction."""
     with state.writing("ask why rows changed") as engine:
@@ -104,10 +104,10 @@ def causes(state: State, version: int, changes: ChangeSet, name: str) -> dict[Ro
 class AsksWhy:
     """The part of a database that explains rows."""
 
-    _state: State
+    _state: DatabaseState
 
     @classmethod
-    def of(cls, state: State) -> AsksWhy:
+    def of(cls, state: DatabaseState) -> AsksWhy:
         """Questions to a state, without a database around it."""
         found = cls()
         found._state = state
@@ -232,12 +232,12 @@ class AsksWhy:
         return {(homes[home], row): moment for (home, row), moment in found.items()}
 
 
-def _asked_for(state: State, view: str, row: Iterable[Any]) -> Key:
+def _asked_for(state: DatabaseState, view: str, row: Iterable[Any]) -> Key:
     """The row as it is kept, under the relation that keeps it."""
     return _key_of(explained_schema(state, view), row)
 
 
-def _virtual_condition(state: State, name: str) -> tuple[CheckedProgram, Schema] | None:
+def _virtual_condition(state: DatabaseState, name: str) -> tuple[CheckedProgram, Schema] | None:
     """The program with the condition of a rule as a view, if it has none."""
     rule = state.compiled.rule(name)
     return None if rule is None or rule.becomes is not None else condition_program(state, rule)
@@ -258,7 +258,7 @@ def _as_kept(value: Any, type: Type) -> Any:
     return value if problem else fitting
 
 
-def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
+def _found(state: DatabaseState, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
     """The smallest derivations of a row that is there; nothing for a base fact."""
     if not engine.contains(*key):
         raise row_not_there(state, key)
@@ -270,7 +270,7 @@ def _found(state: State, engine: Engine, reasons: Reasons, key: Key) -> Mapping[
     return best
 
 
-def explained_schema(state: State, name: str) -> Schema:
+def explained_schema(state: DatabaseState, name: str) -> Schema:
     """The relation of that name, or the one that holds what the condition of an active rule is true for."""
     rule = state.compiled.rule(name)
     if rule is None:
@@ -285,17 +285,17 @@ def explained_schema(state: State, name: str) -> Schema:
     return state.compiled.schema(rule.becomes)
 
 
-def row_not_there(state: State, key: Key) -> DataError:
+def row_not_there(state: DatabaseState, key: Key) -> DataError:
     shown = row_text(state.compiled.checked, *key)
     return DataError(f"row `{shown}` does not exist", code="row-not-there", help="`why_not` shows what is missing")
 
 
-def row_is_there(state: State, key: Key) -> DataError:
+def row_is_there(state: DatabaseState, key: Key) -> DataError:
     shown = row_text(state.compiled.checked, *key)
     return DataError(f"row `{shown}` exists", code="row-is-there", help="`why` shows how it is derived")
 
 
-def row_not_changed(state: State, key: Key, version: int, program: CheckedProgram) -> DataError:
+def row_not_changed(state: DatabaseState, key: Key, version: int, program: CheckedProgram) -> DataError:
     shown = row_text(program, *key)
     stored = key[0] in state.compiled.checked.schemas and state.journal is not None
     last = None if state.journal is None or not stored else last_change(state.journal.store, key, state.version)
@@ -305,7 +305,7 @@ def row_not_changed(state: State, key: Key, version: int, program: CheckedProgra
     )
 
 
-def no_derivation(state: State, key: Key) -> VerifyError:
+def no_derivation(state: DatabaseState, key: Key) -> VerifyError:
     return VerifyError(
         f"`{row_text(state.compiled.checked, *key)}` is stored, but no rule derives it",
         code="view-differs",
@@ -323,7 +323,7 @@ def _bounds(bounds: object) -> int | None:
 # ---- conditions of active rules that no view holds -----------------------------------------------------------
 
 
-def condition_program(state: State, rule: CheckedRule) -> tuple[CheckedProgram, Schema] | None:
+def condition_program(state: DatabaseState, rule: CheckedRule) -> tuple[CheckedProgram, Schema] | None:
     """The program with the condition of a rule as a hidden view, and its schema; None if the condition asks for rows
     that went, which no state has together with the others."""
     items: list[Item] = []

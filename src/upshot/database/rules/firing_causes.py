@@ -26,7 +26,7 @@ from upshot.core.rows import row_set
 from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
-from upshot.engine.rule_processor import Transition, Window
+from upshot.engine.rule_processor import ChangeWindow, Transition
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
 from upshot.reasons.search import Key, one_nan
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from upshot.check.program import CheckedRule, Literal, WindowTable
     from upshot.core.rows import Row
     from upshot.core.schema import Schema
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
     from upshot.reasons.derivation import Derivation
     from upshot.syntax.ast import Term
 
@@ -50,7 +50,7 @@ AGGREGATED = "±"
 
 
 @dataclass(slots=True)
-class _Findings:
+class _ChangedLiterals:
     """The changed literals of the instances that are shown as one row."""
 
     differentials: dict[str, None] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Findings:
         return Cause(*changed_base_rows(self.trees), tuple(self.literals), tuple(self.differentials))
 
 
-def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause]:
+def firing_causes(state: DatabaseState, firing: Firing, version: int) -> dict[Row, Cause]:
     """The cause of each row that a rule fired for in the transaction of a version."""
     with state.writing("ask why a rule fired") as engine:
         refuse_unreachable(state, version - 1 if firing.turn is None else firing.turn.log.begun)
@@ -80,16 +80,16 @@ def firing_causes(state: State, firing: Firing, version: int) -> dict[Row, Cause
             states.close()
 
 
-def _past_turn(state: State, states: PastStates, version: int) -> RuleTurn:
+def _past_turn(state: DatabaseState, states: PastStates, version: int) -> RuleTurn:
     """The turn of a rule after the commit: its window is the transaction."""
     log = TurnLog(version - 1, lambda _: None, points=[None], is_open=False)
     return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
 
 
-class _PastWindow(Window[RowSet]):
+class _PastWindow(ChangeWindow[RowSet]):
     """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
 
-    def __init__(self, state: State, states: PastStates, version: int) -> None:
+    def __init__(self, state: DatabaseState, states: PastStates, version: int) -> None:
         super().__init__(0, 0, {}, PythonSets())
         self._state, self._states, self._version = state, states, version
         self._logged = base_changes(state, version)
@@ -113,7 +113,7 @@ class _PastWindow(Window[RowSet]):
 class _Turn:
     """The states around a turn of a rule: at its last turn, after its actions then, and now."""
 
-    def __init__(self, state: State, states: PastStates, turn: RuleTurn, version: int) -> None:
+    def __init__(self, state: DatabaseState, states: PastStates, turn: RuleTurn, version: int) -> None:
         self._state, self._states, self._version, self.turn = state, states, version, turn
         self._reasons: dict[int, Reasons] = {}
         self._changed: dict[tuple[int, int], Changed] = {}
@@ -160,7 +160,7 @@ class _Turn:
 class _FiringSearch:
     """The changed literals of the instances of one rule."""
 
-    def __init__(self, state: State, rule: CheckedRule, around: _Turn) -> None:
+    def __init__(self, state: DatabaseState, rule: CheckedRule, around: _Turn) -> None:
         self._program, self._rule, self._around = state.compiled.checked, rule, around
         self._written = next(
             item for item in state.compiled.program.items if isinstance(item, ActiveRule) and item.name == rule.name
@@ -171,9 +171,9 @@ class _FiringSearch:
             **self._program.schemas, **tables, **rule.helpers, rule.name: rule.instance,
         }  # fmt: skip
 
-    def findings(self, firing: Firing) -> dict[Row, _Findings]:
+    def findings(self, firing: Firing) -> dict[Row, _ChangedLiterals]:
         """The findings for each row that users see."""
-        rule, found = self._rule, {row: _Findings() for row in firing.rows}
+        rule, found = self._rule, {row: _ChangedLiterals() for row in firing.rows}
         homes = {row: found[tuple(row[place] for place in firing.places)] for row in firing.instances}
         if rule.becomes in self._program.hidden:
             for row, home in homes.items():
@@ -188,7 +188,7 @@ class _FiringSearch:
 
     # ---- a condition that is a view -----------------------------------------------------------------
 
-    def _in_view(self, row: Row, home: _Findings) -> None:
+    def _in_view(self, row: Row, home: _ChangedLiterals) -> None:
         """The changed literals of the derivation that a row of the condition gained."""
         assert self._rule.becomes is not None, "its condition is a view"
         key = self._rule.becomes, one_nan(tuple(row[place] for place in self._rule.identity))
@@ -203,7 +203,7 @@ class _FiringSearch:
 
     # ---- clauses over a window ----------------------------------------------------------------------
 
-    def _in_clauses(self, homes: Mapping[Row, _Findings]) -> None:
+    def _in_clauses(self, homes: Mapping[Row, _ChangedLiterals]) -> None:
         for number, clause in enumerate(instance_clauses(self._rule)):
             rule = concrete_rule(number, clause, self._schemas, ())
             for row, binding in self._instances(rule, list(homes)):
@@ -233,7 +233,7 @@ class _FiringSearch:
             ).sorted():
                 yield some[number], one_nan(tuple(binding))
 
-    def _in_event(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+    def _in_event(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
         """The row of the event; the condition has no part in it."""
         event = self._written.event
         assert event is not None, "it has one"
@@ -249,7 +249,7 @@ class _FiringSearch:
         for literal, premise, table in alike or found:
             self._in_table(table, literal.args, premise.row(binding), home)
 
-    def _in_condition(self, rule: ConcreteRule, binding: Row, home: _Findings) -> None:
+    def _in_condition(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
         """The literals over tables of the window, and others that the window made true."""
         for literal, premise in rule.literals:
             if premise is None:
@@ -264,9 +264,9 @@ class _FiringSearch:
             elif premise.relation in self._program.schemas:
                 self._changed_row("+", literal, INSERTED, premise.row(binding), home)
 
-    def _in_expansion(self, literal: Atom, row: Row, home: _Findings) -> None:
+    def _in_expansion(self, literal: Atom, row: Row, home: _ChangedLiterals) -> None:
         """A row of a view, derived through changed rows of the relations below it."""
-        found = _Findings()
+        found = _ChangedLiterals()
         for number, clause in enumerate(self._rule.clauses):
             if clause.head.relation == literal.relation:
                 rule = concrete_rule(number, clause, self._schemas, ())
@@ -276,7 +276,7 @@ class _FiringSearch:
             view = self._rule.expanded[literal.relation]
             home.add(f"+{print_atom(replace(literal, relation=view))}", found.literals, found.trees)
 
-    def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _Findings) -> None:
+    def _in_other(self, rule: ConcreteRule, literal: Literal, binding: Row, home: _ChangedLiterals) -> None:
         """A negated literal with rows at the last turn, or an aggregate over relations that changed."""
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             atom = literal.body
@@ -291,7 +291,7 @@ class _FiringSearch:
 
     # ---- changes ------------------------------------------------------------------------------------
 
-    def _any_change(self, home: _Findings) -> None:
+    def _any_change(self, home: _ChangedLiterals) -> None:
         """No literal of the instance changed: every change of a relation in the condition lets it fire."""
         assert self._written.condition is not None, "the rule has no event"
         for atom in atoms(self._written.condition):
@@ -301,7 +301,7 @@ class _FiringSearch:
                     self._changed_relation(f"{_SIGNS[operation]}{text}", atom.relation, home, (operation,))
 
     def _changed_relation(
-        self, differential: str, relation: str, home: _Findings, operations: Sequence[str] = (INSERTED, DELETED)
+        self, differential: str, relation: str, home: _ChangedLiterals, operations: Sequence[str] = (INSERTED, DELETED)
     ) -> None:
         """All rows of a relation that came or went in the window."""
         if relation not in self._program.schemas:
@@ -311,18 +311,18 @@ class _FiringSearch:
             for row in sorted(found.inserted if operation == INSERTED else found.deleted, key=repr):
                 self._add(differential, (relation, row), operation, home)
 
-    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _Findings) -> None:
+    def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _ChangedLiterals) -> None:
         """A row of a table of the window; of an update, the row that went and the one that came."""
         arity = len(args) // len(SIGNS[table.operation])
         for part, sign in enumerate(SIGNS[table.operation]):
             places = slice(part * arity, (part + 1) * arity)
             self._changed_row(_SIGNS[sign], Atom(table.relation, args[places]), sign, row[places], home)
 
-    def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _Findings) -> None:
+    def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _ChangedLiterals) -> None:
         """A row that matches a literal, if it came or went in the window."""
         self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
 
-    def _add(self, differential: str, key: Key, operation: str, home: _Findings) -> None:
+    def _add(self, differential: str, key: Key, operation: str, home: _ChangedLiterals) -> None:
         relation, row = key
         gained = self._around.gained((relation, one_nan(row)), operation)
         if gained is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from upshot.active.tasks import Pending
     from upshot.core.cause import Cause
     from upshot.core.rows import Row, Rows
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 log = logging.getLogger("upshot.rules")
 
@@ -30,7 +30,7 @@ Begin = Callable[..., AbstractContextManager[Any]]
 """Opens a transaction that settles a task: `begin(state, settles=pending)`."""
 
 
-def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
+def carry_out(state: DatabaseState, pending: Iterable[Pending], begin: Begin) -> None:
     """Does what a commit left to be done, and what that leaves in turn. A failure harms nobody else: it is logged, kept
     with the firing, and the task stays in the outbox. Each task may set off a number of transactions; what would be
     more is dropped, and is an error once everything else is done."""
@@ -57,7 +57,9 @@ def carry_out(state: State, pending: Iterable[Pending], begin: Begin) -> None:
         raise runaway
 
 
-def _try_to(state: State, task: Pending, deed: Callable[[State, Pending], list[Pending]]) -> list[Pending]:
+def _try_to(
+    state: DatabaseState, task: Pending, deed: Callable[[DatabaseState, Pending], list[Pending]]
+) -> list[Pending]:
     """Does a task that was taken up; the answer is what its own commit leaves to be done."""
     try:
         left = deed(state, task) if _waits(state, task) else []
@@ -73,7 +75,7 @@ def _try_to(state: State, task: Pending, deed: Callable[[State, Pending], list[P
     return left
 
 
-def _taken_up(state: State, task: Pending) -> bool:
+def _taken_up(state: DatabaseState, task: Pending) -> bool:
     """Test whether the caller may run the task: it is not done, and nobody runs it, on another thread or further down
     on this one."""
     with state.lock:
@@ -83,13 +85,13 @@ def _taken_up(state: State, task: Pending) -> bool:
         return True
 
 
-def _waits(state: State, task: Pending) -> bool:
+def _waits(state: DatabaseState, task: Pending) -> bool:
     """Test whether the task is still in the outbox: it may have been abandoned."""
     with state.lock:
         return any(each is task for each in state.outbox)
 
 
-def _call(state: State, task: Pending) -> list[Pending]:
+def _call(state: DatabaseState, task: Pending) -> list[Pending]:
     (action,) = task.actions
     if action.target not in state.actions:
         raise RuleError(
@@ -108,7 +110,7 @@ def _call(state: State, task: Pending) -> list[Pending]:
     return []
 
 
-def _change(begin: Begin, state: State, task: Pending) -> list[Pending]:
+def _change(begin: Begin, state: DatabaseState, task: Pending) -> list[Pending]:
     with begin(state, settles=task) as transaction:
         for action in task.actions:
             change = transaction.insert if action.kind == "insert" else transaction.delete
@@ -119,7 +121,7 @@ def _change(begin: Begin, state: State, task: Pending) -> list[Pending]:
     return list(transaction.left)
 
 
-def _querying(state: State) -> Callable[..., Rows]:
+def _querying(state: DatabaseState) -> Callable[..., Rows]:
     """Queries of the state as it is, for functions that are called after the commit."""
 
     def ask(text: object, /, **values: Any) -> Rows:
@@ -135,7 +137,7 @@ def _log_failure(task: Pending, error: Exception) -> None:
     log.error("rule `%s`, fired by version %s, failed: %s", rule, version, error, exc_info=cause)
 
 
-def settle_task(state: State, task: Pending) -> None:
+def settle_task(state: DatabaseState, task: Pending) -> None:
     """The task is done, if its own commit did not say so already."""
     with state.lock:
         if not _waits(state, task):
@@ -145,7 +147,7 @@ def settle_task(state: State, task: Pending) -> None:
             state.journal.store.remove_tasks([task.place])
 
 
-def recovered_tasks(state: State) -> list[Pending]:
+def recovered_tasks(state: DatabaseState) -> list[Pending]:
     """The tasks that an earlier process left undone."""
     found = [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
     for each in found:
@@ -153,7 +155,7 @@ def recovered_tasks(state: State) -> list[Pending]:
     return found
 
 
-def _recovered_cause(state: State) -> Callable[[Firing], Mapping[Row, Cause]]:
+def _recovered_cause(state: DatabaseState) -> Callable[[Firing], Mapping[Row, Cause]]:
     def find(firing: Firing) -> Mapping[Row, Cause]:
         from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from upshot.active.firing import Firing
     from upshot.check.program import RuleAction
     from upshot.database.engines import Deltas
-    from upshot.database.state import State
+    from upshot.database.state import DatabaseState
 
 
-def transaction_rules(state: State) -> RuleRun:
+def transaction_rules(state: DatabaseState) -> RuleRun:
     """The rules of a transaction that begins."""
 
     def call(firing: Firing, action: RuleAction) -> None:
@@ -44,7 +44,7 @@ def transaction_rules(state: State) -> RuleRun:
     return RuleRun(state.compiled.rules, state.engine, state.propagate, call, state.max_firings, log)
 
 
-def _remembered(state: State) -> Callable[[Deltas], Deltas | None]:
+def _remembered(state: DatabaseState) -> Callable[[Deltas], Deltas | None]:
     """The changes of base relations in a propagation, as long as they are few: all that are kept for a transaction are
     bounded. Rows of Spark are not kept."""
     left = MOST_REMEMBERED
@@ -62,7 +62,7 @@ def _remembered(state: State) -> Callable[[Deltas], Deltas | None]:
     return base
 
 
-def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
+def _while_called(firing: Firing, state: DatabaseState) -> Callable[..., Rows]:
     """Queries of the state that a rule sees, until its function has ended: then there is another state, or another's
     transaction."""
 
@@ -75,7 +75,7 @@ def _while_called(firing: Firing, state: State) -> Callable[..., Rows]:
     return query
 
 
-def tasks_left(state: State, run: RuleRun) -> list[Pending]:
+def tasks_left(state: DatabaseState, run: RuleRun) -> list[Pending]:
     """The tasks of the rules for after this version. A missing function is an error now, not then."""
     left: list[Pending] = []
     for firing in run.pending:
@@ -87,7 +87,7 @@ def tasks_left(state: State, run: RuleRun) -> list[Pending]:
     return left
 
 
-def announce_firings(state: State, firings: Iterable[Firing]) -> None:
+def announce_firings(state: DatabaseState, firings: Iterable[Firing]) -> None:
     """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
     found: dict[str, set[Row]] = {}
     schemas: dict[str, Schema] = {}

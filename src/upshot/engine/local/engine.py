@@ -497,7 +497,7 @@ class LocalEngine:
         with self._bounded("a query"):
             memo = self._optimizations.memo
             answers = queries.answers.Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
-            selected = queries.selected_rows.selected_rows(given, clauses, self._codec) if given else given
+            selected = queries.answers.selected_rows(given, clauses, self._codec) if given else given
             codes = answers.answer(schema, clauses, selected, helpers)
         self.query_work = answers.work
         return self._factory.rows(schema, codes)

@@ -16,8 +16,8 @@ from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
 from upshot.engine.spark.rounds.screening import screen
 from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.engine.spark.tables.statements import Statement, settle_statements
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.statements import TableStatement, settle_statements
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
@@ -30,7 +30,7 @@ class Attempt:
     files only; rolling the tables back makes it as if it had not been."""
 
     def __init__(
-        self, plan: ProgramPlan | None, tables: Mapping[str, Table], schemas: Mapping[str, Schema], answers: Jobs,
+        self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], answers: Jobs,
         limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None,
     ) -> None:  # fmt: skip
         skipped = on_demand.views.strategies if on_demand is not None else {}
@@ -47,7 +47,7 @@ class Attempt:
         self._running: dict[str, Propagation] = {}
         self.work = Work()
 
-    def run(self, staged: Mapping[str, Sequence[Statement]]) -> list[str]:
+    def run(self, staged: Mapping[str, Sequence[TableStatement]]) -> list[str]:
         """Settle all tables; the answer names those that changed."""
         makers = {view: _name(component) for component in self._components for view in component.views}
         tasks = [
@@ -72,7 +72,7 @@ class Attempt:
             run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
-    def _settle(self, table: Table, statements: Sequence[Statement]) -> Steps[None]:
+    def _settle(self, table: FrameTable, statements: Sequence[TableStatement]) -> Steps[None]:
         yield from settle_statements(table, statements, self._answers.session)
         if self._plan is not None and self._screens:
             yield from screen(self._plan, table, self._answers.session, self._limits)
@@ -115,7 +115,7 @@ class Attempt:
         elif name == _ON_DEMAND and self._on_demand is not None:
             self._on_demand.work.jobs += jobs
 
-    def _summed(self, staged: Mapping[str, Sequence[Statement]]) -> list[str]:
+    def _summed(self, staged: Mapping[str, Sequence[TableStatement]]) -> list[str]:
         """The work counters, and what changed, in order."""
         work = self.work
         changed = [name for name in sorted(staged) if self._tables[name].changed]

@@ -32,8 +32,8 @@ from upshot.engine.spark.storage.pieces import SMALL, Piece
 from upshot.engine.spark.tables.input_rows import InputRows
 from upshot.engine.spark.tables.restored import adopted
 from upshot.engine.spark.tables.spark_rows import HandedOut
-from upshot.engine.spark.tables.statements import Kind, Statement, key_conflicts, sifted
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.statements import StatementKind, TableStatement, key_conflicts, sifted
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
 from upshot.plan.choice import best_rows
@@ -91,7 +91,7 @@ class SparkEngine:
         self._before: Installed | None = None
         self.is_narrowed = False
         """True if the open change goes on without some views; see `leave_out`."""
-        self._staged: dict[str, list[Statement]] = {}
+        self._staged: dict[str, list[TableStatement]] = {}
         self._reached = False
         """True if `propagate` has run on the open change as it is staged."""
         self._stored = 0
@@ -126,10 +126,10 @@ class SparkEngine:
                 self._now.afresh = afresh_on_demand(before.plan, plan, touched)
         return frozenset(view for views in self._now.fresh for view in views) | self._now.afresh
 
-    def _tables(self, plan: ProgramPlan, before: Installed) -> tuple[dict[str, Table], frozenset[str]]:
+    def _tables(self, plan: ProgramPlan, before: Installed) -> tuple[dict[str, FrameTable], frozenset[str]]:
         """The tables of the program, and which of them are new."""
         with_counts = counted(plan)
-        tables: dict[str, Table] = {}
+        tables: dict[str, FrameTable] = {}
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
             kept = before.tables.get(name)
@@ -169,8 +169,8 @@ class SparkEngine:
                 )
         return found
 
-    def _table(self, schema: Schema, *, counted: bool) -> Table:
-        return Table(schema, self._session, small=self._answers.small, counted=counted)
+    def _table(self, schema: Schema, *, counted: bool) -> FrameTable:
+        return FrameTable(schema, self._session, small=self._answers.small, counted=counted)
 
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
         """Install with these rows, accepted. Views given are adopted, except counted ones, whose derivations nobody
@@ -214,10 +214,10 @@ class SparkEngine:
     # ---- change --------------------------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any) -> None:
-        self._stage(name, Kind.INSERT, rows)
+        self._stage(name, StatementKind.INSERT, rows)
 
     def delete(self, name: str, rows: Any) -> None:
-        self._stage(name, Kind.DELETE, rows)
+        self._stage(name, StatementKind.DELETE, rows)
 
     def upsert(self, name: str, rows: Any) -> None:
         """Each row in place of those with the same key."""
@@ -227,21 +227,21 @@ class SparkEngine:
                 f"`{name}` has no key", code="no-key", span=schema.span,
                 help=f"declare one: `.decl {name}(…) key({schema.columns[0].name if schema.columns else '…'})`",
             )  # fmt: skip
-        self._stage(name, Kind.UPSERT, rows)
+        self._stage(name, StatementKind.UPSERT, rows)
 
     def replace(self, name: str, rows: Any) -> None:
         """The rows become the whole relation."""
-        self._stage(name, Kind.REPLACE, rows)
+        self._stage(name, StatementKind.REPLACE, rows)
 
     @without_call_sites()
-    def _stage(self, name: str, kind: Kind, rows: Any) -> None:
+    def _stage(self, name: str, kind: StatementKind, rows: Any) -> None:
         """Check first, so that a misfit leaves everything as it was."""
         self._open_change()
         schema = self._schema(name)
         before = self._answers.jobs
-        piece = self._given.piece(schema, rows, schema.keys[0] if kind is Kind.UPSERT else None)
+        piece = self._given.piece(schema, rows, schema.keys[0] if kind is StatementKind.UPSERT else None)
         self._asked += self._answers.jobs - before
-        self._staged.setdefault(name, []).append(Statement(kind, piece))
+        self._staged.setdefault(name, []).append(TableStatement(kind, piece))
         self._reached = False
 
     def _open_change(self) -> None:
@@ -511,7 +511,7 @@ class SparkEngine:
     def _schema(self, name: str) -> Schema:
         return self._now.schemas[name]
 
-    def _reading(self, name: str) -> Table:
+    def _reading(self, name: str) -> FrameTable:
         return self._readable.tables[name]
 
     @property

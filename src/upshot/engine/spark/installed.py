@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from upshot.core.schema import Schema
 from upshot.engine.spark.demand.on_demand import OnDemandViews
 from upshot.engine.spark.recursion import Recursion
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.rewrite.demand.demand import DemandProgram
@@ -20,7 +20,7 @@ class Installed:
 
     plan: ProgramPlan | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, FrameTable] = field(default_factory=dict)
     recursions: dict[tuple[str, ...], Recursion] = field(default_factory=dict)
     """The recursive components, with what the driver holds of them."""
     on_demand: OnDemandViews | None = None

@@ -12,7 +12,7 @@ from upshot.engine.spark.driver.copy import DriverMemory
 from upshot.engine.spark.driver.recursion import RecursionInDriver
 from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import best_rows
 from upshot.plan.pivot import decomposition
@@ -43,7 +43,7 @@ class Recursion:
                 component, normal, found, jobs, limits, most_shared=most_shared, most_held=most_held
             )
 
-    def load(self, tables: Mapping[str, Table], work: ViewWork) -> dict[str, Piece] | None:
+    def load(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, Piece] | None:
         """The rows of the views in the new state."""
         found = self.driver.load(tables, work) if self.driver.fits(tables) else None
         if found is None and self.parts is not None and self.parts.is_usable(tables):
@@ -52,7 +52,9 @@ class Recursion:
             raise self._too_large(tables)
         return found
 
-    def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
+    def maintain(
+        self, tables: Mapping[str, FrameTable], work: ViewWork
+    ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
         """The inserted and the deleted rows of each view, by the component's own strategy. What that took is added to
         the work."""
         found = self.driver.maintain(tables, work) if self.driver.fits(tables) else None
@@ -67,7 +69,7 @@ class Recursion:
         """Test whether a view keeps the best row of each group: there are no rounds of joins for that."""
         return bool(self._best)
 
-    def _too_large(self, tables: Mapping[str, Table]) -> LimitError:
+    def _too_large(self, tables: Mapping[str, FrameTable]) -> LimitError:
         name = self._best[0]
         return LimitError(
             f"`{name}` keeps the best row of each group, which is done in the driver: {self.driver.refusal(tables)}",
@@ -75,7 +77,7 @@ class Recursion:
             help="let the driver hold more (`upshot.driver.memory`), or read fewer rows",
         )
 
-    def describe(self, tables: Mapping[str, Table]) -> str:
+    def describe(self, tables: Mapping[str, FrameTable]) -> str:
         """Describe the execution of the component, with the reason."""
         if self.driver.fits(tables):
             return "load and change in the driver, which holds what is read and the views: no job takes part"

@@ -28,7 +28,7 @@ from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement
 from upshot.pipeline.metrics import BatchMetrics, RuleMetrics, SourceMetrics, ViewMetrics
 from upshot.pipeline.sinks.catch_up import Publication
-from upshot.pipeline.sources import Source
+from upshot.pipeline.sources import PipelineSource
 from upshot.pipeline.steps import Point, Step, Stopwatch, reached
 from upshot.spark.session import without_call_sites
 
@@ -69,7 +69,7 @@ class BatchRunner:
     config: PipelineConfig
     session: Any
     database: Database
-    sources: Mapping[str, Source]
+    sources: Mapping[str, PipelineSource]
     schemas: Mapping[str, Schema]
     publication: Publication
     told: Callable[[int, Step], None] = lambda batch, step: None

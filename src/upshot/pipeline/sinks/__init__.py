@@ -2,8 +2,8 @@
 
 Comes in: the changes and rows of a version of the store. Goes out: tables and change logs that record their version.
 Read `sink` (the protocol), `catch_up` with `standing` (bringing a sink to the newest version), `tables` (rows on their
-way out), then a kind: `parquet` with `folders`; `delta` with `delta_native`, `delta_spark` and `delta_files`;
-`catalog`; `console`. `pipeline/formats.py` has the table of kinds.
+way out), then a kind: `parquet` with `folders`; `delta` with `delta_native` and `delta_spark`; `catalog`;
+`console`. `pipeline/formats.py` has the table of kinds.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from upshot.pipeline.config.config import SourceConfig
 
 
-class Source(Protocol):
+class PipelineSource(Protocol):
     """One base relation's source. Made by `open_source`; holds no session and no open file."""
 
     @property
@@ -57,14 +57,14 @@ class Source(Protocol):
         ...
 
 
-def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, delta: str) -> Source:
+def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, delta: str) -> PipelineSource:
     """The source for one base relation. `staging` is this source's own place in the pipeline's state; `delta` is
     `spark` or `deltalake`, as `session.delta_support` says."""
     place = Staging(staging) if isinstance(staging, Path) else staging
     return ToldSource(SOURCES[config.format].open(config, schema, place, delta), config.span)
 
 
-def advanced(sources: Mapping[str, Source], spark: SparkSession, positions: Positions) -> dict[str, Position]:
+def advanced(sources: Mapping[str, PipelineSource], spark: SparkSession, positions: Positions) -> dict[str, Position]:
     """The positions every source can move to; those of sources that left the pipeline stay as they are."""
     moved = dict(positions)
     with one_look():
@@ -77,7 +77,7 @@ class ToldSource:
     """A source with named errors: an exception of Spark, Java or the file system becomes one of our errors, at the
     place of the source in the pipeline file."""
 
-    def __init__(self, source: Source, span: Span | None) -> None:
+    def __init__(self, source: PipelineSource, span: Span | None) -> None:
         self.relation = source.relation
         self._source, self._span = source, span
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from upshot.pipeline.config.config import SourceConfig
-    from upshot.pipeline.sources import Source
+    from upshot.pipeline.sources import PipelineSource
 
 
 class CatalogSource:
@@ -32,7 +32,7 @@ class CatalogSource:
         self.relation = schema.name
         self._config, self._schema, self._staging, self._delta = config, schema, staging, delta
         self._table = str(config.options["table"])
-        self._chosen: Source | None = None
+        self._chosen: PipelineSource | None = None
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         return self._source(spark, start).latest(spark, start)
@@ -47,12 +47,12 @@ class CatalogSource:
         if self._chosen is not None:
             self._chosen.trim(committed)
 
-    def _source(self, spark: SparkSession, position: Position | None) -> Source:
+    def _source(self, spark: SparkSession, position: Position | None) -> PipelineSource:
         if self._chosen is None:
             self._chosen = self._found(spark, position)
         return self._chosen
 
-    def _found(self, spark: SparkSession, position: Position | None) -> Source:
+    def _found(self, spark: SparkSession, position: Position | None) -> PipelineSource:
         location = None
         if self._delta == "spark" and self._config.options.get("feed", True):
             location = None if isinstance(position, SnapshotPosition) else delta_location(spark, self._table)

@@ -19,7 +19,7 @@ from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.envelopes import OPERATIONS, LineReader
 from upshot.pipeline.sources.file_tables import parquet_columns
 from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import Entry, Journal, other_source
+from upshot.pipeline.sources.journal import Entry, SourceJournal, other_source
 from upshot.pipeline.sources.lines import ORDER, TextFile, file_path, line_statements
 from upshot.pipeline.sources.listing import FoundFile, file_at, files_of, fingerprint, missing
 from upshot.pipeline.sources.table_rows import table_rows
@@ -133,7 +133,7 @@ FEW_BYTES = 4 << 20
 
 
 class ChangeFiles:
-    def __init__(self, config: SourceConfig, schema: Schema, journal: Journal) -> None:
+    def __init__(self, config: SourceConfig, schema: Schema, journal: SourceJournal) -> None:
         self.relation = schema.name
         self._schema = schema
         self._folder = located(config.path)

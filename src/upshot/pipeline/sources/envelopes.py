@@ -26,7 +26,7 @@ _ENVELOPE = frozenset({"before", "after", "op"})
 _TRANSACTION = frozenset({"insert", "delete"})
 
 
-class Statement(NamedTuple):
+class EnvelopeStatement(NamedTuple):
     """`op` is insert, delete, upsert, or remove, which names a row by its key and has None in all other columns; it is
     empty if the statement cannot be understood, and `reason` says why. `part` orders the statements of a line; those
     of one transaction have the same. `row` is the text of one that does not fit, if it is not the whole line."""
@@ -66,7 +66,7 @@ class LineReader:
         object.__setattr__(self, "_names", names)
         object.__setattr__(self, "_marks", _ABOUT_THE_CHANGE - names)
 
-    def statements(self, line: str) -> Iterable[Statement]:
+    def statements(self, line: str) -> Iterable[EnvelopeStatement]:
         """The statements of the line; a blank line and a tombstone of Kafka (`null`, which repeats the deletion before
         it) have none."""
         if not line.strip():
@@ -83,7 +83,7 @@ class LineReader:
         except JsonMisfit as misfit:
             return (self._bad(str(misfit)),)
 
-    def _said(self, content: dict[str, Any]) -> Iterable[Statement]:
+    def _said(self, content: dict[str, Any]) -> Iterable[EnvelopeStatement]:
         if content.keys() <= _TRANSACTION and not self._has(*_TRANSACTION):
             return list(self._transaction(content))
         if "op" in content and ("before" in content or "after" in content) and not self._has(*_ENVELOPE):
@@ -95,7 +95,7 @@ class LineReader:
 
     # ---- the forms ------------------------------------------------------------------------------
 
-    def _transaction(self, content: dict[str, Any]) -> Iterator[Statement]:
+    def _transaction(self, content: dict[str, Any]) -> Iterator[EnvelopeStatement]:
         for word, relations in content.items():
             if not isinstance(relations, dict):
                 yield self._bad(f"`{word}` must be an object that maps relations to rows")
@@ -109,7 +109,7 @@ class LineReader:
                 else:
                     yield from (self._statement(word, 0, row, own_text=True) for row in rows)
 
-    def _marked_row(self, content: dict[str, Any]) -> Statement:
+    def _marked_row(self, content: dict[str, Any]) -> EnvelopeStatement:
         """A row with `_change` or `op` beside its columns."""
         marks = self._marks
         if "_change" in marks and "_change" in content:
@@ -141,7 +141,7 @@ class LineReader:
         rest = [name for i, (name, _, _) in enumerate(self._columns) if i not in self.schema.keys[0]]
         return bool(rest) and not any(name in row for name in rest)
 
-    def _envelope(self, content: dict[str, Any]) -> list[Statement]:
+    def _envelope(self, content: dict[str, Any]) -> list[EnvelopeStatement]:
         """An event of Debezium. With a key, what is written takes the place of what was there, and what is deleted is
         named by its key: events can come twice, and `before` may have no more than the key."""
         op, before, after = content["op"], content.get("before"), content.get("after")
@@ -173,9 +173,9 @@ class LineReader:
 
     # ---- rows -----------------------------------------------------------------------------------
 
-    def _statement(self, op: str, part: int, row: Any, *, own_text: bool = False) -> Statement:
+    def _statement(self, op: str, part: int, row: Any, *, own_text: bool = False) -> EnvelopeStatement:
         try:
-            return Statement(op, part, self._removed(row) if op == "remove" else self._values(row))
+            return EnvelopeStatement(op, part, self._removed(row) if op == "remove" else self._values(row))
         except JsonMisfit as misfit:
             return self._bad(str(misfit), _text(row) if own_text else "")
 
@@ -211,8 +211,8 @@ class LineReader:
         except JsonMisfit as misfit:
             raise JsonMisfit(f"column `{name}`: {misfit}") from None
 
-    def _bad(self, reason: str, row: str = "") -> Statement:
-        return Statement("", 0, (None,) * len(self._columns), reason, row)
+    def _bad(self, reason: str, row: str = "") -> EnvelopeStatement:
+        return EnvelopeStatement("", 0, (None,) * len(self._columns), reason, row)
 
 
 # ---- JSON ---------------------------------------------------------------------------------------

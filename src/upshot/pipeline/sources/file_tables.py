@@ -17,7 +17,7 @@ from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW
 from upshot.pipeline.sources.lines import file_path
-from upshot.pipeline.sources.listing import FoundFile, Stream, being_written, files_of, fingerprint, missing
+from upshot.pipeline.sources.listing import FileStream, FoundFile, being_written, files_of, fingerprint, missing
 from upshot.pipeline.sources.table_rows import table_rows
 from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path, spark_path
@@ -143,7 +143,7 @@ class CsvTable(FileTable):
         """The names in its first line."""
         if not self._header:
             return tuple(column.name for column in self._schema.columns)
-        found = io.BufferedReader(Stream(file))
+        found = io.BufferedReader(FileStream(file))
         unpacked: Any = gzip.GzipFile(fileobj=found) if file.name.endswith(".gz") else found
         try:
             with io.TextIOWrapper(unpacked, encoding=self._encoding, newline="") as stream:
@@ -186,7 +186,7 @@ class CsvTable(FileTable):
 def parquet_columns(file: FoundFile) -> str:
     """The columns of a Parquet file and their types, as text."""
     try:
-        with pq.ParquetFile(io.BufferedReader(Stream(file))) as opened:
+        with pq.ParquetFile(io.BufferedReader(FileStream(file))) as opened:
             _refuse_nanoseconds(file, opened.metadata.schema)
             return str(opened.schema_arrow.remove_metadata())
     except FileNotFoundError:

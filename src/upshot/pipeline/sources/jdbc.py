@@ -15,7 +15,7 @@ from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, WatermarkPosition
 from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import Journal, data_files, other_source, require_files, torn_state
+from upshot.pipeline.sources.journal import SourceJournal, data_files, other_source, require_files, torn_state
 from upshot.pipeline.sources.table_rows import table_rows
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
@@ -155,7 +155,7 @@ class AppendedRows:
     commits.
     """
 
-    def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, journal: Journal) -> None:
+    def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, journal: SourceJournal) -> None:
         self.relation = schema.name
         self._schema, self._staging = schema, staging
         self._connection = Connection(config)

@@ -105,7 +105,7 @@ def _numbered(place: int) -> str:
     return f"{place:012}"
 
 
-class Journal:
+class SourceJournal:
     def __init__(self, lines: Path | Lines) -> None:
         """A path means the file there."""
         self._lines: Lines = FileLines(lines) if isinstance(lines, Path) else lines
@@ -169,12 +169,12 @@ class Staging:
     folder: AnyPath
     records: Callable[[str], Records] | None = None
 
-    def journal(self, name: str) -> Journal:
+    def journal(self, name: str) -> SourceJournal:
         if self.records is not None:
             kind = f"journal/{self.folder.name}/{name}"
-            return Journal(RecordLines(self.records(kind), kind))
+            return SourceJournal(RecordLines(self.records(kind), kind))
         assert isinstance(self.folder, Path), "a state on a lake has records"
-        return Journal(self.folder / f"{name}.ndjson")
+        return SourceJournal(self.folder / f"{name}.ndjson")
 
 
 def data_files(folder: AnyPath) -> dict[str, int]:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.envelopes import LineReader, Statement
+from upshot.pipeline.sources.envelopes import EnvelopeStatement, LineReader
 from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows
 from upshot.spark.location import exact_path
 from upshot.spark.types import arrow_values, column_names, framed, spark_schema
@@ -124,7 +124,7 @@ class _Gathered:
         self._clear()
 
     def _clear(self) -> None:
-        self._rows: list[Statement] = []
+        self._rows: list[EnvelopeStatement] = []
         self._places: list[tuple[int, int | None, int]] = []
         self._misfits: list[tuple[str | None, str | None, str | None]] = []
 
@@ -138,7 +138,7 @@ class _Gathered:
         except UnicodeDecodeError as error:
             text = raw.decode("utf-8", "replace")
             nothing = (None,) * self._schema.arity
-            said = (Statement("", 0, nothing, f"byte {error.start + 1} of the line is not UTF-8"),)
+            said = (EnvelopeStatement("", 0, nothing, f"byte {error.start + 1} of the line is not UTF-8"),)
         for statement in said:
             self._rows.append(statement)
             self._places.append(place)

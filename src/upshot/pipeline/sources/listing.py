@@ -49,7 +49,7 @@ class FoundFile:
             raise FileNotFoundError(2, "no such file", self.path.uri) from None
 
 
-class Stream(io.RawIOBase):
+class FileStream(io.RawIOBase):
     """A file of either kind, for readers that take Python's streams."""
 
     def __init__(self, file: FoundFile) -> None:

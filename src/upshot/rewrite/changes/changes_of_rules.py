@@ -24,7 +24,6 @@ def changes_of_rules(
     after: CheckedProgram,
     views: Mapping[str, Collection[str]],
     *,
-    changed: Mapping[str, Collection[str]] | None = None,
     sip: bool = True,
 ) -> DemandProgram | None:
     """The rules that compute the net changes of views which are not stored, from one program in normal form to another.
@@ -38,7 +37,7 @@ def changes_of_rules(
         return None
     unstored = {*views["before"], *views["after"]}
     demand = DemandBuilder(
-        both, stored={view for layer in both.strata for view in layer if view not in unstored}, changed=changed, sip=sip
+        both, stored={view for layer in both.strata for view in layer if view not in unstored}, sip=sip
     )
     demand.of_changes = True
     demand.clauses = _by_head(after, both)

@@ -151,7 +151,7 @@ def _words(rule: DemandRule, demand: DemandProgram) -> str:
         case RowOrigin.ANSWERS:
             return f"{_found(rule, demand)} {head.relation} {_STATE[head.state]}"
         case RowOrigin.NET | RowOrigin.PART:
-            return _step(rule, demand, head)
+            return _step(rule, head)
         case _:
             raise AssertionError("no rule gives what is given")
 
@@ -169,7 +169,7 @@ def _found(rule: DemandRule, demand: DemandProgram) -> str:
             )
 
 
-def _step(rule: DemandRule, demand: DemandProgram, head: Meaning) -> str:
+def _step(rule: DemandRule, head: Meaning) -> str:
     name, through = rule.name, _through(rule)
     sign = head.state.split("_")[0]
     if name == "S":

@@ -23,7 +23,7 @@ from upshot.core.errors import (
 )
 from upshot.core.json_values import to_json
 from upshot.service.access.scopes import Scopes
-from upshot.service.wire.errors import Refused, error_body
+from upshot.service.wire.errors import RequestError, error_body
 
 NOBODY = Scopes("nobody")
 
@@ -41,7 +41,7 @@ def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
         return error_body(error, {"diagnostics": [_fields(each) for each in error.diagnostics]})
     if (
         (scopes.reads_everything and error.code not in _OF_THE_STORE)
-        or isinstance(error, Refused)
+        or isinstance(error, RequestError)
         or error.code == "not-as-expected"
     ):
         # What was expected was sent, of relations that may be read.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from upshot.core.errors import unknown_relation
-from upshot.service.wire.errors import Refused, not_found
+from upshot.service.wire.errors import RequestError, not_found
 
 EVERYTHING = "*"
 _LONGEST_NAME = 60
@@ -59,12 +59,12 @@ class Scopes:
                 raise _forbidden("change this relation, if there is one")
             raise self._unknown(400, "unknown-relation", relation, known)
 
-    def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> Refused:
+    def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> RequestError:
         """The answer for a name that is not there, with those near it that may be read."""
         shown = relation if len(relation) <= _LONGEST_NAME else ""
         hint = "`GET /program` lists what this token may read"
         error = unknown_relation(shown, filter(self.may_read, known), otherwise=hint, code=code)
-        return Refused(status, error.code, error.message, help=error.help)
+        return RequestError(status, error.code, error.message, help=error.help)
 
     def require_subscribe(self) -> None:
         if not self.subscribe:
@@ -75,6 +75,6 @@ ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), sub
 """The scopes of loopback requests to a server without tokens."""
 
 
-def _forbidden(deed: str) -> Refused:
+def _forbidden(deed: str) -> RequestError:
     hint = "request a token with more scopes: `upshot token NAME --read … --write …`"
-    return Refused(403, "forbidden", f"this token may not {deed}", help=hint)
+    return RequestError(403, "forbidden", f"this token may not {deed}", help=hint)

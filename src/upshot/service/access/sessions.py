@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from upshot.service.access.scopes import ANYTHING, Scopes
 from upshot.service.access.tokens import Tokens
 from upshot.service.settings import Settings
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 LIFETIME = 12 * 3600
 MOST = 10_000
@@ -120,7 +120,7 @@ class Authenticator:
         elif origin in self._settings.origins or _is_own(origin, request):
             return
         hint = "send the request from this server's own page, or with a token in `Authorization`"
-        raise Refused(403, "cross-origin", "the request comes from a page of another origin", help=hint)
+        raise RequestError(403, "cross-origin", "the request comes from a page of another origin", help=hint)
 
 
 def _is_own(origin: str, request: HTTPConnection) -> bool:
@@ -131,9 +131,9 @@ def _is_own(origin: str, request: HTTPConnection) -> bool:
     return found.scheme in ("http", "https") and found.netloc.lower() == request.headers.get("host", "").lower()
 
 
-def unauthorized() -> Refused:
+def unauthorized() -> RequestError:
     """The one answer to all who are not known, whatever they lack."""
-    return Refused(
+    return RequestError(
         401,
         "unauthorized",
         "a token is required",

@@ -31,7 +31,7 @@ from upshot.service.feed.streams import (
     snapshot_event,
 )
 from upshot.service.webhooks.webhooks import Webhooks
-from upshot.service.wire.errors import Refused, nervous_view, not_found
+from upshot.service.wire.errors import RequestError, nervous_view, not_found
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -116,9 +116,9 @@ class Hub:
         """`too-busy` if nobody more can follow, `shutting-down` if it is over."""
         if self.service.stopping:
             hint = "reconnect when it has restarted"
-            raise Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
+            raise RequestError(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
         if len(self.followers) >= self.service.settings.bounds.subscribers:
-            raise Refused(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
+            raise RequestError(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
 
     def end_all(self, reason: str) -> None:
         """Every subscriber gets the reason and its cursor."""

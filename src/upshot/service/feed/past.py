@@ -15,7 +15,7 @@ from upshot.database.database import Database
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.standing import LiveSelections
 from upshot.service.feed.streams import NetChange
-from upshot.service.wire.errors import Refused, not_found
+from upshot.service.wire.errors import RequestError, not_found
 
 MOST_COPIED = 1_000_000
 """Base rows of an earlier version that is made again for one request."""
@@ -65,7 +65,7 @@ def read_snapshot(
     if len(rows) > most:
         message = f"the selection has {len(rows):,} rows; at most {most:,} are sent"
         hint = f"select a part with `where`, or read `GET /views/{selection.view}` and follow it `since` its version"
-        raise Refused(413, "too-many-rows", message, help=hint)
+        raise RequestError(413, "too-many-rows", message, help=hint)
     return SelectionSnapshot(version, rows.schema, list(rows))
 
 
@@ -93,7 +93,7 @@ def past_database(database: Database, version: int) -> Database:
     base = (name for name, schema in database.schemas.items() if schema.role is Role.BASE)
     if (count := sum(len(database.rows(name)) for name in base)) > MOST_COPIED:
         message = f"the database has {count:,} rows; a version of at most {MOST_COPIED:,} can be looked at again"
-        raise Refused(422, "too-many-rows", message, help="omit `at`")
+        raise RequestError(422, "too-many-rows", message, help="omit `at`")
     return database.at(version).database
 
 

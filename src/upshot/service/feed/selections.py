@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from upshot.check import check_query
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Constant, Variable, Wildcard
 
@@ -108,8 +108,8 @@ def selection(view: str, where: str | None, schemas: Mapping[str, Schema]) -> Se
     return Selection(view, tuple(fixed), tuple(fixed.values()), same)
 
 
-def _refused(view: str, message: str) -> Refused:
-    return Refused(400, "bad-selection", message, help=f'as in `?where={view}("a",Y)`')
+def _refused(view: str, message: str) -> RequestError:
+    return RequestError(400, "bad-selection", message, help=f'as in `?where={view}("a",Y)`')
 
 
 @dataclass(slots=True)

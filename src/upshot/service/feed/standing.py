@@ -21,7 +21,7 @@ from upshot.core.schema import Schema
 from upshot.engine.time_limit import time_limit
 from upshot.service.access.scopes import STANDING
 from upshot.service.feed.selections import Selection, selection
-from upshot.service.wire.errors import Refused, nervous_view, not_reported
+from upshot.service.wire.errors import RequestError, nervous_view, not_reported
 
 log = logging.getLogger("upshot.service")
 
@@ -85,7 +85,7 @@ class LiveSelections:
             if handle.relation not in {each.view for each in self._held} and self._shapes() >= MOST_SHAPES:
                 await asyncio.to_thread(handle.close)
                 hint = "follow queries that differ in their parameters only, or fewer of them"
-                raise Refused(409, "too-many-queries", f"{MOST_SHAPES} different queries are followed", help=hint)
+                raise RequestError(409, "too-many-queries", f"{MOST_SHAPES} different queries are followed", help=hint)
             made = Selection(handle.relation, tuple(range(width)), handle.parameters, hidden=width)
             with self._guard:
                 earlier = self._held.get(made)

@@ -51,7 +51,7 @@ class StreamEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class EventBatch:
     """Events that follow one another, their bytes together, and the place after them."""
 
     entries: list[StreamEvent]
@@ -126,7 +126,7 @@ class ChangeStream:
         self.spoke_at = 0.0
         self._bounds = bounds
         self._entries: deque[StreamEvent] = deque()
-        self._taken: dict[int, Taken] = {}
+        self._taken: dict[int, EventBatch] = {}
         self._first, self._bytes = 0, 0
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
@@ -153,7 +153,7 @@ class ChangeStream:
             return None
         return self._first + bisect_right(self._entries, version, key=lambda entry: entry.version)
 
-    def take(self, place: int) -> Taken | None:
+    def take(self, place: int) -> EventBatch | None:
         """The events from a position on, bounded in bytes; None if they were dropped. Followers at one position share
         them."""
         if place < self._first:
@@ -163,7 +163,7 @@ class ChangeStream:
             found = self._taken[place] = self._take(place)
         return found
 
-    def _take(self, place: int) -> Taken:
+    def _take(self, place: int) -> EventBatch:
         taken: list[StreamEvent] = []
         size = 0
         for at in range(place - self._first, len(self._entries)):
@@ -172,7 +172,7 @@ class ChangeStream:
                 break
             taken.append(entry)
             size += len(entry.data)
-        return Taken(taken, b"".join([entry.data for entry in taken]), place + len(taken))
+        return EventBatch(taken, b"".join([entry.data for entry in taken]), place + len(taken))
 
     @property
     def end(self) -> int:

@@ -20,7 +20,7 @@ from upshot.service.feed.sse import EventStream, net_change
 from upshot.service.feed.standing import Subject
 from upshot.service.feed.streams import columns_json
 from upshot.service.service import Service
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 router = APIRouter()
 
@@ -151,7 +151,7 @@ async def _answer(
     def allowed() -> bool:
         try:
             now = service.scopes(request)
-        except Refused:
+        except RequestError:
             return False
         return now.subscribe and now.may_read_all(reads)
 
@@ -163,7 +163,7 @@ async def _net_between(service: Service, chosen: Selection, since: int | None, u
     """The net change from one version to another."""
     database = service.database
     if since is None:
-        raise Refused(400, "bad-request", "`until` needs `since`", help="as in `?since=7&until=9`")
+        raise RequestError(400, "bad-request", "`until` needs `since`", help="as in `?since=7&until=9`")
 
     def net() -> dict[str, Any]:
         found = database.changes(chosen.view, since, until)
@@ -182,14 +182,16 @@ def read_parameters(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or any(isinstance(value, list | dict) for value in found.values()):
         hint = 'as in `parameters={"x": "a"}`'
-        raise Refused(400, "bad-request", "`parameters` is an object of numbers, texts and truth values", help=hint)
+        raise RequestError(
+            400, "bad-request", "`parameters` is an object of numbers, texts and truth values", help=hint
+        )
     return found
 
 
 def _cursor(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > LARGEST_VERSION:
         hint = "send the `id` of the last received event"
-        raise Refused(400, "bad-cursor", "`Last-Event-ID` is not a version", help=hint)
+        raise RequestError(400, "bad-cursor", "`Last-Event-ID` is not a version", help=hint)
     return int(text)
 
 

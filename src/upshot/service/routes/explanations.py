@@ -26,7 +26,7 @@ from upshot.service.routes.openapi import ERRORS, ExplanationAnswer
 from upshot.service.service import Service
 from upshot.service.wire.answers import JSON, json_response, listed
 from upshot.service.wire.bodies import read_row
-from upshot.service.wire.errors import Refused, not_found
+from upshot.service.wire.errors import RequestError, not_found
 from upshot.service.writing.fixes import Fixes, with_fixes
 
 router = APIRouter(tags=["insight"], responses=ERRORS)
@@ -59,7 +59,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RowExplanation:
     """The explanation of a row, its name and version; empty while a search for fixes is still to be run."""
 
     part: str
@@ -122,19 +122,21 @@ async def explanation(
     _require_known(view, scopes, database)
     if row is None:
         for name in sorted(request.query_params):
-            raise Refused(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
+            raise RequestError(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
     question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds), at)
     found = await _found(request, question, service, scopes)
     return await service.run_read(lambda: _response(question, found, scopes))
 
 
-async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
+async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> RowExplanation:
     try:
         if (at := question.at) is not None:
             if question.changed_in is not None or question.fixes.count:
                 hint = "`changed_in` names a version itself; `POST /realizations` with `at` finds fixes"
-                raise Refused(400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint)
+                raise RequestError(
+                    400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint
+                )
             past = await service.writer.between_commits(lambda: past_database(service.database, at))
             return await service.run_read(lambda: _derivations(replace(question, fixes=Fixes(0)), scopes, past))
         if question.changed_in is None:
@@ -144,7 +146,7 @@ async def _found(request: Request, question: Question, service: Service, scopes:
     except LimitError as error:
         if error.code != "explanation-bounds":
             raise
-        raise Refused(422, error.code, error.message, help="choose a row that depends on fewer rows") from None
+        raise RequestError(422, error.code, error.message, help="choose a row that depends on fewer rows") from None
 
 
 def _require_known(view: str, scopes: Scopes, database: Database) -> None:
@@ -158,7 +160,7 @@ def _explained(view: str, scopes: Scopes, database: Database) -> dict[str, Any]:
     with database.reading():
         if _is_base(view, database):
             hint = "explain a view instead"
-            raise Refused(400, "not-a-view", "this is a base relation", help=hint)
+            raise RequestError(400, "not-a-view", "this is a base relation", help=hint)
         told = database.explain(view).as_dict()
         _require_all_below(view, scopes, database)
     if not scopes.reads_everything:
@@ -178,13 +180,15 @@ def _require_all_below(view: str, scopes: Scopes, database: Database) -> None:
     below = {part.name for part in database.explain(view).parts}
     if not scopes.may_read_all(below & all_names(database)):
         hint = "use a token that may read everything the view depends on"
-        raise Refused(403, "forbidden", "the explanation would disclose data that this token may not read", help=hint)
+        raise RequestError(
+            403, "forbidden", "the explanation would disclose data that this token may not read", help=hint
+        )
 
 
 # ---- of a row -------------------------------------------------------------------------------------
 
 
-def _response(question: Question, found: Found, scopes: Scopes) -> Response:
+def _response(question: Question, found: RowExplanation, scopes: Scopes) -> Response:
     told = found.told if scopes.admin else tuple(map(_without_notes, found.told))
     if question.format == "text":
         return Response("\n\n".join(each.text() for each in told) + "\n", media_type="text/plain")
@@ -203,7 +207,7 @@ def _row(question: Question, database: Database) -> Row:
     return read_row(question.row, replace(database.explained_schema(question.view), name=question.view))
 
 
-async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> Found:
+async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> RowExplanation:
     """The derivations of the row; if it is absent, the missing premises and the realizations."""
     database = service.database
     for _ in range(_ATTEMPTS):
@@ -214,12 +218,12 @@ async def _reasons(request: Request, question: Question, service: Service, scope
         key = question.view, found.row
         answer = await with_fixes(service, scopes, key, why_not, question.fixes, request.is_disconnected)
         if answer is not None:
-            return Found("why_not", answer[0], found.row, (answer[1],))
+            return RowExplanation("why_not", answer[0], found.row, (answer[1],))
     plain = replace(question, fixes=Fixes(0))
     return await service.run_read(lambda: _derivations(plain, scopes, database))
 
 
-def _derivations(question: Question, scopes: Scopes, database: Database) -> Found:
+def _derivations(question: Question, scopes: Scopes, database: Database) -> RowExplanation:
     """The derivations of the row; if it is absent, the missing premises, unless realizations are searched too."""
     view, limit = question.view, question.limit
     with database.reading() as at:
@@ -228,16 +232,16 @@ def _derivations(question: Question, scopes: Scopes, database: Database) -> Foun
         row = _row(question, database)
         try:
             if limit is None:
-                return Found("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
+                return RowExplanation("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
             trees = islice(database.why(view, row, limit=limit, bounds=_WHY_BOUND), limit)
-            return Found("derivations", at.version, row, tuple(trees))
+            return RowExplanation("derivations", at.version, row, tuple(trees))
         except DataError as error:
             if error.code != "row-not-there":
                 raise
         if count:
-            return Found("why_not", at.version, row, ())
+            return RowExplanation("why_not", at.version, row, ())
         answer = _why_not(question, scopes, row, database)
-        return Found("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
+        return RowExplanation("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
 
 
 def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -> Absence:
@@ -246,7 +250,7 @@ def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -
     return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
 
 
-def _why_changed(question: Question, scopes: Scopes, database: Database) -> Found:
+def _why_changed(question: Question, scopes: Scopes, database: Database) -> RowExplanation:
     view, version = question.view, question.changed_in
     _require_all_below(view, scopes, database)
     row = _row(question, database)
@@ -257,8 +261,8 @@ def _why_changed(question: Question, scopes: Scopes, database: Database) -> Foun
             raise
         message = f"the row was neither inserted nor deleted in version {version}"
         hint = error.help if "version" in error.help else "omit `changed_in` to explain its current state"
-        raise Refused(400, error.code, message, help=hint) from None
-    return Found("why_changed", database.version, row, (change,))
+        raise RequestError(400, error.code, message, help=hint) from None
+    return RowExplanation("why_changed", database.version, row, (change,))
 
 
 def _without_notes(told: Told) -> Told:

@@ -10,7 +10,7 @@ from upshot.service.metrics import CONTENT_TYPE
 from upshot.service.routes.openapi import ERRORS, StatusAnswer
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 router = APIRouter(tags=["operation"], responses=ERRORS)
 
@@ -36,7 +36,7 @@ async def readyz(request: Request) -> Response:
     """503 while it starts or stops, and when the writer's thread is gone. Needs no token."""
     service: Service = request.app.state.service
     if not service.ready or service.stopping or not service.writer.is_alive:
-        raise Refused(503, "not-ready", "the service is starting or stopping", help="try again", retryable=True)
+        raise RequestError(503, "not-ready", "the service is starting or stopping", help="try again", retryable=True)
     return json_response({"status": "ready"})
 
 

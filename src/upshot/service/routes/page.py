@@ -20,7 +20,7 @@ from upshot.service.access.scopes import Scopes
 from upshot.service.feed.commit_stream import CommitStream, told
 from upshot.service.service import Service
 from upshot.service.wire.answers import columns_of, json_response
-from upshot.service.wire.errors import Refused, nervous_view, not_found, not_reported
+from upshot.service.wire.errors import RequestError, nervous_view, not_found, not_reported
 
 router = APIRouter(include_in_schema=False)
 
@@ -147,7 +147,7 @@ async def commit_stream(request: Request, since: Annotated[int, Query(ge=0)] = 0
     def scopes() -> Scopes | None:
         try:
             now = service.scopes(request)
-        except Refused:
+        except RequestError:
             return None
         return now if now.subscribe else None
 

@@ -29,7 +29,7 @@ from upshot.service.routes.openapi import ERRORS, FACTS, Firing, Json, RelationC
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response, listed
 from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Wish, read_object, require_keys, wish
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.writing.searches import Hunt
 
 
@@ -203,7 +203,7 @@ async def realizations(request: Request) -> Response:
     require_reach(body.relations, service.database, scopes)
     if body.prefer is not None and not scopes.may_read_all(service.database.schemas):
         hint = "use a token that may read all views, or `side_effect_free_first`, which counts those it may read"
-        raise Refused(403, "forbidden", "`prefer` would disclose changes that this token may not read", help=hint)
+        raise RequestError(403, "forbidden", "`prefer` would disclose changes that this token may not read", help=hint)
     asked: list[Wish] = [body.wish]
 
     def begin(database: Database) -> Realizations:
@@ -261,7 +261,7 @@ class RealizationsBody:
             if len(matched) > MOST_EXPECTED:
                 words = f"`{pattern or name}` has {len(matched):,} {'rows' if pattern else 'witnesses'}; " + (
                     f"{MOST_EXPECTED:,} can be {'requested' if pattern else 'repaired'} together")  # fmt: skip
-                raise Refused(422, "too-many-rows", words, help="name some of them in `delete`")
+                raise RequestError(422, "too-many-rows", words, help="name some of them in `delete`")
             delete[name] = sorted({*delete.get(name, ()), *matched}, key=repr)
         return Wish(self.wish.insert, {name: rows for name, rows in delete.items() if rows})
 
@@ -291,7 +291,7 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
         raise _bad(f"`prefer` must be `{LEAST_SIDE_EFFECTS}`", f'as in {{"prefer": "{LEAST_SIDE_EFFECTS}"}}')
     if not asked.size and not patterns and content.get("repair") is None:
         hint = 'give rows to insert or delete, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
-        raise Refused(400, "empty-request", "the request is empty", help=hint)
+        raise RequestError(400, "empty-request", "the request is empty", help=hint)
     return RealizationsBody(
         asked,
         _repair(content.get("repair"), schemas, scopes),
@@ -403,15 +403,17 @@ def _whole(value: Any, word: str, low: int, high: int) -> int:
     return value
 
 
-def _bad(message: str, help: str = "") -> Refused:
-    return Refused(400, "bad-request", message, help=help)
+def _bad(message: str, help: str = "") -> RequestError:
+    return RequestError(400, "bad-request", message, help=help)
 
 
 def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:
     """`forbidden` unless the token may read everything that realizations for these relations depend on."""
     if not scopes.reads_everything and not scopes.may_read_all(database.search_reach(relations)):
         hint = "use a token that may read everything the answer depends on"
-        raise Refused(403, "forbidden", "the realizations would disclose data that this token may not read", help=hint)
+        raise RequestError(
+            403, "forbidden", "the realizations would disclose data that this token may not read", help=hint
+        )
 
 
 # ---- what is answered -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from upshot.service.routes.openapi import ERRORS, SESSION, SessionAnswer, body_o
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.bodies import read_object
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 router = APIRouter(tags=["session"], responses=ERRORS)
 
@@ -30,7 +30,7 @@ async def sign_in(request: Request) -> Response:
     service.authenticator.require_same_origin(request)
     token = (await read_object(request, ("token",))).get("token")
     if not isinstance(token, str) or not token:
-        raise Refused(400, "bad-request", "`token` must be text")
+        raise RequestError(400, "bad-request", "`token` must be text")
     scopes = service.authenticator.sign_in(token)
     response = json_response({"token": scopes.name, "subscribe": scopes.subscribe, "admin": scopes.admin})
     if service.authenticator.tokens is not None:

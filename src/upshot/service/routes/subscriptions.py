@@ -18,7 +18,7 @@ from upshot.service.service import Service
 from upshot.service.webhooks.couriers import Webhook, described
 from upshot.service.webhooks.targets import LONGEST_URL
 from upshot.service.webhooks.webhooks import Webhooks
-from upshot.service.wire.errors import Refused, not_found
+from upshot.service.wire.errors import RequestError, not_found
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
 
@@ -86,7 +86,7 @@ async def create(request: Request, new: NewSubscription) -> dict[str, Any]:
 def _subject(new: NewSubscription) -> Subject:
     if (new.view is None) == (new.query is None) or (new.query is not None and new.where is not None):
         hint = 'as in {"view": "closure"} or {"query": "closure($x, Y)", "parameters": {"x": "a"}}'
-        raise Refused(400, "bad-request", "a subscription is of a `view` or of a `query`", help=hint)
+        raise RequestError(400, "bad-request", "a subscription is of a `view` or of a `query`", help=hint)
     if new.query is not None:
         return Subject(new.query, parameters=json.dumps(new.parameters))
     assert new.view is not None

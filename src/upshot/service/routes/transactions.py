@@ -28,7 +28,7 @@ from upshot.service.wire.answers import (
     readable_rows,
 )
 from upshot.service.wire.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.writing.idempotency import sent
 from upshot.service.writing.writer import Done
 
@@ -91,7 +91,7 @@ def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
         except DataError as error:
             if error.code == "not-a-base-relation" and not scopes.reads_everything:
                 hint = "change base relations: `GET /program` lists them"
-                raise Refused(400, error.code, "rows of views are derived", help=hint) from None
+                raise RequestError(400, error.code, "rows of views are derived", help=hint) from None
             raise
 
     return statements
@@ -112,7 +112,7 @@ def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, 
     known: dict[str, Any] = {"version": done.version, "violations": {}, "repaired": {}, "repeated": True}
     if not database.is_durable:
         hint = "it was committed; read the views"
-        raise Refused(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
+        raise RequestError(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
     commit = next(database.history(done.version - 1))
     changes = commit.changes
     constraints = [name for name, schema in database.schemas.items() if schema.role.value == "constraint"]
@@ -150,7 +150,7 @@ async def what_if(request: Request) -> Response:
             found = database.what_if(insert, delete)
         except DataError as error:
             if error.code == "not-a-base-relation" and not scopes.reads_everything:
-                raise Refused(400, error.code, "rows of views are derived") from None
+                raise RequestError(400, error.code, "rows of views are derived") from None
             raise
         return {
             "version": database.version,
@@ -180,7 +180,7 @@ def _as_two(body: TransactionBody, database: Database) -> tuple[dict[str, list[R
 def _upserted(rows: set[Row], given: list[Row], schema: Schema) -> set[Row]:
     """The rows after each that is given has taken the place of those with one of its keys."""
     if not schema.keys:
-        raise Refused(400, "no-key", f"`{schema.name}` has no key to upsert by", help="insert and delete rows")
+        raise RequestError(400, "no-key", f"`{schema.name}` has no key to upsert by", help="insert and delete rows")
     holders: dict[tuple[tuple[int, ...], Row], set[Row]] = defaultdict(set)
 
     def places(row: Row) -> list[tuple[tuple[int, ...], Row]]:

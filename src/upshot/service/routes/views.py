@@ -30,7 +30,7 @@ from upshot.service.wire.answers import (
     wanted,
 )
 from upshot.service.wire.bodies import read_object, read_row
-from upshot.service.wire.errors import Refused, not_found
+from upshot.service.wire.errors import RequestError, not_found
 from upshot.service.wire.pages import LONGEST_CURSOR, Listing, Page, PageRequest
 from upshot.service.wire.whole_answers import PIECE, WholeAnswer
 from upshot.syntax import parse_query
@@ -166,16 +166,16 @@ async def query(request: Request) -> Response:
     content = await read_object(request, ("query", "parameters", "at", "limit", "order", "after", "consistent"))
     text, values = content.get("query"), content.get("parameters", {})
     if not isinstance(text, str) or not isinstance(values, dict):
-        raise Refused(400, "bad-request", "`query` is a text and `parameters` an object")
+        raise RequestError(400, "bad-request", "`query` is a text and `parameters` an object")
     if len(text) > _LONGEST_QUERY:
-        raise Refused(413, "too-large", f"a query may have {_LONGEST_QUERY:,} characters")
+        raise RequestError(413, "too-large", f"a query may have {_LONGEST_QUERY:,} characters")
     for value in values.values():
         if isinstance(value, list | dict) or value is None:
-            raise Refused(400, "bad-request", "parameters are numbers, texts and truth values")
+            raise RequestError(400, "bad-request", "parameters are numbers, texts and truth values")
     most = service.settings.bounds.rows
     at = content.get("at")
     if at is not None and (at.__class__ is not int or not 0 <= at <= LARGEST_VERSION):
-        raise Refused(400, "bad-request", "`at` is a version")
+        raise RequestError(400, "bad-request", "`at` is a version")
     asked = _query_page(content, json.dumps([text, values, at]), most)
 
     def read() -> Listing:
@@ -186,7 +186,7 @@ async def query(request: Request) -> Response:
     def shown(page: Page) -> Response:
         if page.next is not None and content.get("limit") is content.get("after") is None:
             hint = "read it in pages, with `limit`"
-            raise Refused(422, "too-many-rows", f"the answer has more than {most:,} rows", help=hint)
+            raise RequestError(422, "too-many-rows", f"the answer has more than {most:,} rows", help=hint)
         body = {"version": page.listing.version, "columns": columns_of(page.rows.schema), "rows": listed(page.rows)}
         return json_response(body if page.next is None else {**body, "next": page.next})
 
@@ -213,13 +213,13 @@ def _query_page(content: dict[str, Any], subject: str, most: int) -> PageRequest
     """The page that the body of a query requests."""
     limit, order, after = content.get("limit", most), content.get("order"), content.get("after")
     if limit.__class__ is not int or not 1 <= limit <= _LARGEST_LIMIT:
-        raise Refused(400, "bad-request", f"`limit` is a number from 1 to {_LARGEST_LIMIT:,}")
+        raise RequestError(400, "bad-request", f"`limit` is a number from 1 to {_LARGEST_LIMIT:,}")
     for name, value, longest in (("order", order, _LONGEST_ORDER), ("after", after, LONGEST_CURSOR)):
         if value is not None and (not isinstance(value, str) or len(value) > longest):
-            raise Refused(400, "bad-request", f"`{name}` is a text of at most {longest:,} characters")
+            raise RequestError(400, "bad-request", f"`{name}` is a text of at most {longest:,} characters")
     consistent = content.get("consistent", True)
     if not isinstance(consistent, bool):
-        raise Refused(400, "bad-request", "`consistent` is true or false")
+        raise RequestError(400, "bad-request", "`consistent` is true or false")
     return PageRequest(subject, min(limit, most), order, after, consistent)
 
 

@@ -14,7 +14,7 @@ from upshot.service.feed.standing import Subject
 from upshot.service.webhooks.couriers import Courier, RetryPlan, Webhook
 from upshot.service.webhooks.deliveries import secret_of
 from upshot.service.webhooks.targets import TargetRules
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 if TYPE_CHECKING:
     from upshot.service.feed.hub import Hub
@@ -75,7 +75,7 @@ class Webhooks:
         most = self._hub.service.settings.bounds.webhooks
         if len(self._kept) >= most:
             hint = "delete one that is not needed any more, or raise `--max-webhooks`"
-            raise Refused(409, "too-many-subscriptions", f"there are {most:,} subscriptions already", help=hint)
+            raise RequestError(409, "too-many-subscriptions", f"there are {most:,} subscriptions already", help=hint)
         webhook = replace(wanted, id=secrets.token_hex(8))
         self._kept[webhook.id] = webhook
         try:

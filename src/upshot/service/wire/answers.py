@@ -18,7 +18,7 @@ from upshot.core.schema import Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.durable.history import PastCommit
 from upshot.service.access.scopes import Scopes
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.wire.pages import Page
 
 JSON = "application/json"
@@ -134,7 +134,7 @@ def wanted(accept: str) -> str:
                 break
     if not chosen:
         hint = f"`Accept: {JSON}`, `{NDJSON}` or `{ARROW}`"
-        raise Refused(406, "not-acceptable", "no supported format in `Accept`", help=hint)
+        raise RequestError(406, "not-acceptable", "no supported format in `Accept`", help=hint)
     return chosen
 
 

@@ -16,7 +16,7 @@ from upshot.core.json_values import JsonMisfit, repeated_key, row_reader
 from upshot.core.schema import Schema
 from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 Facts = dict[str, list[tuple[Any, ...]]]
 
@@ -42,12 +42,12 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
     if kind != "application/json":
         # A page of another origin may send other content types without a preflight request.
         hint = "send `Content-Type: application/json`"
-        raise Refused(415, "not-json", "the body must be JSON, with its content type", help=hint)
+        raise RequestError(415, "not-json", "the body must be JSON, with its content type", help=hint)
     try:
         async with asyncio.timeout(_PATIENCE):
             raw = await request.body()
     except TimeoutError:
-        raise Refused(408, "timeout", "the body did not arrive in time", retryable=True) from None
+        raise RequestError(408, "timeout", "the body did not arrive in time", retryable=True) from None
     content = parse_json(raw, exact=exact)
     if not isinstance(content, dict):
         raise _bad("the body must be a JSON object", _EXAMPLE)
@@ -91,14 +91,14 @@ def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
             object_pairs_hook=_without_repetition,
         )
     except UnicodeDecodeError:
-        raise Refused(400, "not-json", "the body is not UTF-8") from None
+        raise RequestError(400, "not-json", "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
         words = f"invalid JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
-        raise Refused(400, "not-json", words, help=_EXAMPLE) from None
+        raise RequestError(400, "not-json", words, help=_EXAMPLE) from None
     except RecursionError:
-        raise Refused(400, "not-json", "JSON is nested too deeply") from None
+        raise RequestError(400, "not-json", "JSON is nested too deeply") from None
     except (ValueError, ArithmeticError):
-        raise Refused(400, "wrong-type", "a number has too many digits") from None
+        raise RequestError(400, "wrong-type", "a number has too many digits") from None
 
 
 def _finite(text: str) -> float:
@@ -109,7 +109,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(name: str) -> None:
-    raise Refused(400, "not-json", f"`{name}` is not JSON", help=f'write it as text: "{name}"')
+    raise RequestError(400, "not-json", f"`{name}` is not JSON", help=f'write it as text: "{name}"')
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _bad(message: str, help: str = "") -> Refused:
-    return Refused(400, "bad-request", message, help=help)
+def _bad(message: str, help: str = "") -> RequestError:
+    return RequestError(400, "bad-request", message, help=help)
 
 
 # ---- transactions ---------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes,
 
     found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
     if found.size > most:
-        raise Refused(413, "too-large", f"{word} may have at most {most:,} rows", help="request less at a time")
+        raise RequestError(413, "too-large", f"{word} may have at most {most:,} rows", help="request less at a time")
     return found
 
 
@@ -213,7 +213,7 @@ def _require_notes(meta: Any) -> None:
     except (TypeError, ValueError, RecursionError):
         raise _bad("`meta` cannot be stored") from None
     if len(text) > _LONGEST_NOTES:
-        raise Refused(413, "too-large", f"`meta` may have at most {_LONGEST_NOTES:,} characters")
+        raise RequestError(413, "too-large", f"`meta` may have at most {_LONGEST_NOTES:,} characters")
 
 
 def _number(value: Any) -> float:
@@ -235,7 +235,7 @@ def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callabl
     for name, rows in part.items():
         try:
             require(name)
-        except Refused as refused:
+        except RequestError as refused:
             refused.message = f"`{word}`: {refused.message}"
             raise
         if not isinstance(rows, list):
@@ -251,7 +251,7 @@ def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
             found.append(read(by_place(row, schema)))
         except JsonMisfit as misfit:
             place = f"{word} row {number} of `{schema.name}`"
-            raise Refused(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
+            raise RequestError(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
     return found
 
 
@@ -272,10 +272,10 @@ def read_row(text: str, schema: Schema) -> tuple[Any, ...]:
     """The row that a parameter such as `[1,3]` gives."""
     try:
         content = parse_json(text, exact=True)
-    except Refused as error:
+    except RequestError as error:
         error.help = "`row` must be a JSON list of values, as in `?row=[1,3]`"
         raise
     try:
         return row_reader(schema)(by_place(content, schema))
     except JsonMisfit as misfit:
-        raise Refused(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
+        raise RequestError(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None

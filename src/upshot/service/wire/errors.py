@@ -20,7 +20,7 @@ from upshot.core.errors import (
 )
 
 
-class Refused(Error):
+class RequestError(Error):
     """A request that is not answered; `status` is that of HTTP, `headers` go with it."""
 
     def __init__(
@@ -41,28 +41,28 @@ class Refused(Error):
         self.headers = dict(headers or {})
 
 
-def not_found(what: str = "relation") -> Refused:
+def not_found(what: str = "relation") -> RequestError:
     """The answer for what is not there, and, word for word, for what the token may not see."""
     hint = "`GET /program` lists what this token may read"
-    return Refused(404, "not-found", f"unknown {what}, or this token may not read it", help=hint)
+    return RequestError(404, "not-found", f"unknown {what}, or this token may not read it", help=hint)
 
 
-def nervous_view(name: str) -> Refused:
+def nervous_view(name: str) -> RequestError:
     """The answer to a subscription to a view that reports more than its net changes."""
     message = f"`{name}` is nervous: it reports more than its net changes, so no copy can follow it"
-    return Refused(409, "nervous-view", message, help="remove `semantics=nervous`, or use an active rule")
+    return RequestError(409, "nervous-view", message, help="remove `semantics=nervous`, or use an active rule")
 
 
-def not_reported(name: str) -> Refused:
+def not_reported(name: str) -> RequestError:
     """The answer to a subscription to a whole view whose changes are not computed."""
     hint = f'follow a part of it, as in `?where={name}("a",Y)`, or define it with `events=all`'
-    return Refused(409, "not-reported", f"changes of `{name}` as a whole are not reported", help=hint)
+    return RequestError(409, "not-reported", f"changes of `{name}` as a whole are not reported", help=hint)
 
 
 def status_of(error: Error) -> int:
     """The HTTP status that says whose fault an error is."""
     match error:
-        case Refused():
+        case RequestError():
             return error.status
         case ConstraintError() | RuleError() | DataError(code="not-as-expected"):
             return 409
@@ -98,9 +98,9 @@ def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str
         "help": over_http(error.help),
         "retryable": error.retryable,
     }
-    if not isinstance(error, Refused):
+    if not isinstance(error, RequestError):
         found["kind"] = kind or type(error).__name__
-    if details is None and isinstance(error, Refused):
+    if details is None and isinstance(error, RequestError):
         details = error.details
     if details is not None:
         found["details"] = dict(details)

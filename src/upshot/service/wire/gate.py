@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from upshot.core.resources import exhausted
 from upshot.service import logs
 from upshot.service.access.hosts import allowed_hosts, host_name
-from upshot.service.wire.errors import Refused, error_body
+from upshot.service.wire.errors import RequestError, error_body
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -46,7 +46,7 @@ class Gate:
             self._require_own_name(passage.headers)
             passage.require_size()
             await self._app(scope, passage.receive, passage.send)
-        except Refused as refused:
+        except RequestError as refused:
             await passage.refuse(refused)
         except asyncio.CancelledError:
             passage.status = passage.status or 499
@@ -64,20 +64,20 @@ class Gate:
     def _require_own_name(self, headers: Headers) -> None:
         if len(headers.getlist("host")) > 1:
             # A proxy may have used the other one.
-            raise Refused(400, "bad-request", "the request has two `Host` headers", help="send one `Host`")
+            raise RequestError(400, "bad-request", "the request has two `Host` headers", help="send one `Host`")
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "use the name the server listens on, or allow the name with `--allow-host`"
-            raise Refused(421, "wrong-host", "this server does not accept that `Host`", help=hint)
+            raise RequestError(421, "wrong-host", "this server does not accept that `Host`", help=hint)
 
 
-def _exhausted(what: str) -> Refused:
+def _exhausted(what: str) -> RequestError:
     hint = "try again later; the server needs fewer clients, or a higher limit"
-    return Refused(503, "too-busy", f"the server has no {what} left", help=hint, retryable=True)
+    return RequestError(503, "too-busy", f"the server has no {what} left", help=hint, retryable=True)
 
 
-def _internal(request: str) -> Refused:
+def _internal(request: str) -> RequestError:
     hint = "this is a bug in Upshot; the server log has details under the request id"
-    return Refused(500, "internal-error", "the server failed", help=hint, details={"request": request})
+    return RequestError(500, "internal-error", "the server failed", help=hint, details={"request": request})
 
 
 class _Passage:
@@ -101,10 +101,10 @@ class _Passage:
         if length is not None and (not length.isdigit() or int(length) > self._service.settings.bounds.body):
             raise self._too_large()
 
-    def _too_large(self) -> Refused:
+    def _too_large(self) -> RequestError:
         most = self._service.settings.bounds.body
         hint = "send it in several transactions, or raise `--max-body`"
-        return Refused(
+        return RequestError(
             413, "too-large", f"a request may have at most {most:,} bytes", help=hint, headers={"Connection": "close"}
         )
 
@@ -129,7 +129,7 @@ class _Passage:
             self._sent += len(message.get("body", b""))
         await self._send(message)
 
-    async def refuse(self, refused: Refused) -> None:
+    async def refuse(self, refused: RequestError) -> None:
         """Sends the error, unless an answer is under way: then the connection is cut, so that nobody takes it for
         whole."""
         if self._head is not None:

@@ -18,7 +18,7 @@ from typing import Any
 from upshot.core.json_values import JsonMisfit, row_reader, to_json
 from upshot.core.row_order import RowOrder, row_order
 from upshot.core.rows import Row, Rows
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 _MOST_ROWS = 2_000_000
 _LIFETIME = 300.0
@@ -71,7 +71,7 @@ class PageRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class _PageCursor:
     key: str
     version: int
     digest: str
@@ -104,7 +104,7 @@ class Pages:
         key = cursor.key if kept else None
         return self._page(key, listing, _order(listing), _position(cursor, listing), request.limit)
 
-    def _read_again(self, request: PageRequest, cursor: _Cursor, read: Callable[[], Listing]) -> Listing:
+    def _read_again(self, request: PageRequest, cursor: _PageCursor, read: Callable[[], Listing]) -> Listing:
         """The listing of a cursor that is no longer kept: the same if nothing was committed since."""
         listing = replace(read(), order=cursor.order)
         has_row = isinstance(cursor.position, list)
@@ -147,7 +147,7 @@ class Pages:
             self._make_room()
         return key
 
-    def _listing(self, cursor: _Cursor) -> Listing | None:
+    def _listing(self, cursor: _PageCursor) -> Listing | None:
         with self._guard:
             self._make_room()
             listing, _ = self._kept.get(cursor.key, (None, 0.0))
@@ -183,7 +183,7 @@ def _text(key: str, listing: Listing, position: list[Any] | int) -> str:
     return base64.urlsafe_b64encode(text.encode("utf-8", "backslashreplace")).decode().rstrip("=")
 
 
-def _read(text: str) -> _Cursor:
+def _read(text: str) -> _PageCursor:
     try:
         content = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (binascii.Error, ValueError, RecursionError):
@@ -192,12 +192,12 @@ def _read(text: str) -> _Cursor:
         case [str(key), int(version), str(digest), str() | None as order, list() | int() as position] if not (
             isinstance(position, bool) or (isinstance(position, int) and position < 0)
         ):
-            return _Cursor(key, version, digest, order, position)
+            return _PageCursor(key, version, digest, order, position)
         case _:
             raise _bad_cursor("invalid `after`")
 
 
-def _position(cursor: _Cursor, listing: Listing) -> Row | int:
+def _position(cursor: _PageCursor, listing: Listing) -> Row | int:
     """The row, or the number of rows, that a page starts after."""
     if isinstance(cursor.position, list):
         try:
@@ -211,10 +211,12 @@ def _position(cursor: _Cursor, listing: Listing) -> Row | int:
     return listing.positions[cursor.position]
 
 
-def _bad_cursor(message: str) -> Refused:
-    return Refused(400, "bad-cursor", message, help="use `next` of the previous page, and the same `order` or none")
+def _bad_cursor(message: str) -> RequestError:
+    return RequestError(
+        400, "bad-cursor", message, help="use `next` of the previous page, and the same `order` or none"
+    )
 
 
-def _expired(message: str) -> Refused:
+def _expired(message: str) -> RequestError:
     hint = "start again without `after`, or continue in the current version with `consistent=false`"
-    return Refused(410, "page-expired", message, help=hint)
+    return RequestError(410, "page-expired", message, help=hint)

@@ -10,7 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from upshot.service.wire.errors import Refused, error_body
+from upshot.service.wire.errors import RequestError, error_body
 
 LARGEST_HEAD = 64 << 10
 """Bytes of the lines before a body."""
@@ -75,7 +75,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._head > LARGEST_HEAD:
             self._refuse(_too_large())
         else:
-            self._refuse(Refused(400, "bad-request", "not an HTTP request", help="`GET /docs` lists every route"))
+            self._refuse(RequestError(400, "bad-request", "not an HTTP request", help="`GET /docs` lists every route"))
 
     def _await_head(self) -> None:
         self._alarm = self.loop.call_later(PATIENCE, self._give_up)
@@ -88,9 +88,9 @@ class BoundedHttp(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._alarm = None
         if not self.transport.is_closing():
-            self._refuse(Refused(408, "timeout", "the request did not arrive in time", retryable=True))
+            self._refuse(RequestError(408, "timeout", "the request did not arrive in time", retryable=True))
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: RequestError) -> None:
         """The last thing that is sent on this connection."""
         self._stop_waiting()
         self._is_refused = True
@@ -107,17 +107,17 @@ def bounded_http(most_connections: int) -> type[BoundedHttp]:
     return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
 
 
-def _too_many(most: int) -> Refused:
+def _too_many(most: int) -> RequestError:
     hint = "try again later; `ulimit -n` limits the number of connections"
-    return Refused(503, "too-busy", f"the limit of {most:,} connections is reached", help=hint, retryable=True)
+    return RequestError(503, "too-busy", f"the limit of {most:,} connections is reached", help=hint, retryable=True)
 
 
-def _too_large() -> Refused:
+def _too_large() -> RequestError:
     words = f"the head of a request may have at most {LARGEST_HEAD:,} bytes"
-    return Refused(431, "too-large", words, help="send long queries in a body: `POST /query`")
+    return RequestError(431, "too-large", words, help="send long queries in a body: `POST /query`")
 
 
-def _written(refused: Refused) -> bytes:
+def _written(refused: RequestError) -> bytes:
     content: dict[str, Any] = error_body(refused)
     body = json.dumps(content, ensure_ascii=False).encode()
     status = HTTPStatus(refused.status)

@@ -17,7 +17,7 @@ from upshot.service.access.scopes import Scopes
 from upshot.service.routes.realizations import require_reach, rows_shown
 from upshot.service.service import Service
 from upshot.service.wire.answers import listed
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.writing.searches import Hunt
 
 _PASSING = ("too-busy", "too-many-rows")
@@ -37,7 +37,7 @@ class Fixes:
             return 0
         try:
             require_reach({view}, database, scopes)
-        except Refused:
+        except RequestError:
             if self.count is not None:
                 raise
             return 0
@@ -111,7 +111,7 @@ async def _looked_for(
             part = await service.run_read(lambda: _part(found, key, scopes))
             return found.version, answers[0].with_last(part)
         reason = found.reason
-    except Refused as refused:
+    except RequestError as refused:
         if refused.code not in _PASSING:
             raise
         reason = refused.message

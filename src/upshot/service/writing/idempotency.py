@@ -16,7 +16,7 @@ from upshot.core.errors import UsageError
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
 from upshot.service.wire.bodies import RESERVED
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 
 KEPT = 10_000
 KEPT_OUTCOMES = 500
@@ -41,7 +41,7 @@ def sent(token: str, key: str | None, raw: bytes) -> Sent | None:
         return None
     if not 1 <= len(key) <= LONGEST or not key.isprintable() or not key.isascii():
         hint = f"send 1 to {LONGEST} printable ASCII characters, such as a UUID"
-        raise Refused(400, "bad-request", "invalid `Idempotency-Key`", help=hint)
+        raise RequestError(400, "bad-request", "invalid `Idempotency-Key`", help=hint)
     return Sent(token, key, hashlib.sha256(raw).hexdigest())
 
 
@@ -61,7 +61,7 @@ class Repetitions:
             return None
         if found[0] != sent.body:
             hint = "use a new key for each transaction"
-            raise Refused(409, "key-reused", "the `Idempotency-Key` belongs to another transaction", help=hint)
+            raise RequestError(409, "key-reused", "the `Idempotency-Key` belongs to another transaction", help=hint)
         return found[1]
 
     def outcome_of(self, sent: Sent) -> Transaction | None:

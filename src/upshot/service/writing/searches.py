@@ -23,7 +23,7 @@ from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import BOUNDED, OPEN, Realizations
 from upshot.engine.time_limit import Interruption, giving_way, time_limit
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.writing.writer import ROWS_ON_THE_WAY, shutting_down
 
 if TYPE_CHECKING:
@@ -158,7 +158,9 @@ class Hunt:
         if self._changed > self.rows:
             if len(self.found) == 1:
                 hint = "request a smaller change, or raise `--max-rows`"
-                raise Refused(422, "too-many-rows", f"a realization changes more than {self.rows:,} rows", help=hint)
+                raise RequestError(
+                    422, "too-many-rows", f"a realization changes more than {self.rows:,} rows", help=hint
+                )
             self.found.pop()
             self._cut_off(f"{self.rows:,} rows of an answer")
         elif self.most is not None and len(self.found) > self.most:
@@ -237,8 +239,8 @@ class Searches:
             self._turns.release()
 
 
-def _too_busy() -> Refused:
+def _too_busy() -> RequestError:
     hint = "try again later"
-    return Refused(
+    return RequestError(
         503, "too-busy", "too many searches are queued", help=hint, retryable=True, headers={"Retry-After": "1"}
     )

@@ -20,7 +20,7 @@ from upshot.database.transaction import Transaction
 from upshot.engine.time_limit import time_limit
 from upshot.service import logs
 from upshot.service.wire.bodies import RESERVED
-from upshot.service.wire.errors import Refused
+from upshot.service.wire.errors import RequestError
 from upshot.service.writing.idempotency import Repetitions, Sent
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Writer:
             else:
                 self._queue.put_task(item)
         except FullError:
-            raise Refused(
+            raise RequestError(
                 503,
                 "too-busy",
                 "the write queue is full",
@@ -234,9 +234,9 @@ class Writer:
                 loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
 
 
-def shutting_down() -> Refused:
+def shutting_down() -> RequestError:
     hint = "send it again after the restart"
-    return Refused(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
+    return RequestError(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
 
 
 def _looked_at(outcome: asyncio.Future[Any]) -> None:

@@ -13,7 +13,7 @@ from upshot.sql.expressions.values import Value, plain
 from upshot.sql.names import new_name
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.row_sets import identity_types
-from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.queries.subqueries import present
 from upshot.sql.reading import is_unconditional
 from upshot.sql.translation import Branch
@@ -27,7 +27,7 @@ _BOTH, _LEFT_ONLY, _RIGHT_ONLY = 0, 1, 2
 class _Joined:
     """Tables that are joined with each other, and what the joins demand."""
 
-    sources: list[Source]
+    sources: list[FromItem]
     conditions: list[exp.Expression] = field(default_factory=list)
 
     def scope(self, parent: Scope | None) -> Scope:
@@ -64,8 +64,8 @@ def _is_comma(join: exp.Join) -> bool:
     return not any(join.args.get(key) for key in ("side", "kind", "method", "on", "using"))
 
 
-def _refuse_twice(block: Block, sources: Sequence[Source], node: exp.Expression) -> None:
-    seen: dict[str, Source] = {}
+def _refuse_twice(block: Block, sources: Sequence[FromItem], node: exp.Expression) -> None:
+    seen: dict[str, FromItem] = {}
     for source in sources:
         for table in {column.table for column in source.columns if column.table}:
             if seen.setdefault(table, source) is not source:
@@ -199,7 +199,7 @@ class _FromClause:
     def _outer(
         self, left: _Joined, right: _Joined, on: list[exp.Expression], side: str,
         names: list[tuple[SourceColumn, SourceColumn]],
-    ) -> Source:  # fmt: skip
+    ) -> FromItem:  # fmt: skip
         """A view of the join: rows that match, and those without a match with NULL for the other side."""
         pairs = [(_place(left.sources, a), _place(right.sources, b)) for a, b in names]
         width = sum(len(source.columns) for source in left.sources)
@@ -259,7 +259,7 @@ class _FromClause:
             values[place] = coerced(self._statement, values[place], type, exp.Null())
         return replace(branch, values=tuple(values))
 
-    def _relation(self, names: list[str], types: list[Type], branches: list[Branch], hidden: int) -> Source:
+    def _relation(self, names: list[str], types: list[Type], branches: list[Branch], hidden: int) -> FromItem:
         nodes = [n for b in branches for n in (*b.parts, *(c.term for v in b.values for c in v.cases))]
         if self._translation.correlated(self._block.scope, nodes):
             self._statement.unsupported(
@@ -324,12 +324,12 @@ def _shadow(hidden: Sequence[SourceColumn], merged: Sequence[SourceColumn]) -> N
         column.merged = True
 
 
-def _place(sources: Sequence[Source], column: SourceColumn) -> int:
+def _place(sources: Sequence[FromItem], column: SourceColumn) -> int:
     columns = [each for source in sources for each in source.columns]
     return next(place for place, each in enumerate(columns) if each is column)
 
 
-def _hidden(sources: Sequence[Source]) -> list[Value]:
+def _hidden(sources: Sequence[FromItem]) -> list[Value]:
     return [plain(v, t) for source in sources for v, t in zip(source.hidden, source.hidden_types, strict=True)]
 
 

@@ -19,7 +19,7 @@ from upshot.sql.expressions.values import Case, Value, call, combined, plain
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort_key
 from upshot.sql.queries.presence import MOST_NULLABLE
-from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.spellings import ELEMENT
 from upshot.sql.translation import Branch
 from upshot.sql.trees import AGGREGATE_OF, aggregates_in, fold_of, unwrapped
@@ -47,7 +47,7 @@ class _Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _GroupRows:
     """The rows of one group: `body` over the `shared` variables, which say which group, and those of `arguments`.
     `keys` are the variables of the keys outside, `groups` the atoms that bind them and the shared ones."""
 
@@ -248,17 +248,17 @@ class _Grouping:
         together = conjunction(self._block.parts)
         return together != FALSE and len(self._translation.clauses(together)) == 1
 
-    def _inline(self) -> _Rows:
+    def _inline(self) -> _GroupRows:
         keys = []
         for value in self._values:
             assert isinstance(value.term, Variable)
             assert value.type is not None
             keys.append((Variable(value.term.name), value.type))
-        return _Rows(
+        return _GroupRows(
             self._block.parts, tuple(keys), tuple(s.value for s in self._specs), tuple(keys), self._block.parts
         )
 
-    def _stored(self) -> _Rows:
+    def _stored(self) -> _GroupRows:
         """The rows as a view: what they use of queries around, the keys with their marks, arguments, and the rest."""
         translation = self._translation
         around = [] if self._nodes else self._around
@@ -298,7 +298,7 @@ class _Grouping:
 
     def _stored_rows(
         self, relation: str, names: Sequence[str], marked: Sequence[bool], around: Sequence[Variable]
-    ) -> _Rows:
+    ) -> _GroupRows:
         translation, columns = self._translation, list(self._translation.schemas[relation].columns)
         inside: list[Term] = []
         outside: list[Term] = []
@@ -328,7 +328,7 @@ class _Grouping:
                 variable = around[place - (len(names) - len(around))]
             inside.append(variable)
             outside.append(variable)
-        return _Rows(
+        return _GroupRows(
             (Atom(relation, tuple(inside)),), tuple(shared), self._arguments(relation, arguments, inside), tuple(keys),
             (Atom(relation, tuple(outside)),),
         )  # fmt: skip
@@ -340,7 +340,7 @@ class _Grouping:
 
     # ---- groups ---------------------------------------------------------------------------------
 
-    def _with_groups(self, made: Block, rows: _Rows) -> _Rows:
+    def _with_groups(self, made: Block, rows: _GroupRows) -> _GroupRows:
         """The rows, with a view that has one row for each group."""
         translation = self._translation
         shown: list[SourceColumn] = []
@@ -356,17 +356,17 @@ class _Grouping:
         parts = translation.domain(self._around, rows.groups)
         names, types = [v.name for v, _ in columns], [t for _, t in columns]
         relation = translation.view("groups", names, types, [Branch(parts, values)])
-        source = Source(relation, shown, [v for v, _ in hidden], [t for _, t in hidden], self._statement.span)
+        source = FromItem(relation, shown, [v for v, _ in hidden], [t for _, t in hidden], self._statement.span)
         made.scope.sources = [source]
         around = {variable.name for variable in self._around}
         translation.homes.update((v.name, source) for v, _ in source.identity() if v.name not in around)
-        return _Rows(rows.body, rows.shared, rows.arguments, rows.keys, (source.atom(),))
+        return _GroupRows(rows.body, rows.shared, rows.arguments, rows.keys, (source.atom(),))
 
     def _column_of(self, node: exp.Expression) -> SourceColumn | None:
         found = unwrapped(node)
         return self._block.scope.own(self._statement, found) if isinstance(found, exp.Column) else None
 
-    def _tie_to_values_around(self, made: Block, rows: _Rows) -> None:
+    def _tie_to_values_around(self, made: Block, rows: _GroupRows) -> None:
         """The groups are those of the values around, where these have become keys of a view."""
         for node, value, (key, type) in zip(self._nodes, self._values, rows.keys, strict=True):
             if not node.name.startswith("around ") or value.term == key:
@@ -379,7 +379,7 @@ class _Grouping:
 
     # ---- aggregates -----------------------------------------------------------------------------
 
-    def _aggregate(self, made: Block, spec: _Spec, argument: Value | None, rows: _Rows) -> Value:
+    def _aggregate(self, made: Block, spec: _Spec, argument: Value | None, rows: _GroupRows) -> Value:
         """The value of an aggregate in every group, by conditions that are added to the block."""
         result = self._translation.variable(spec.word)
         if argument is None:
@@ -410,7 +410,7 @@ class _Grouping:
         is_named = is_functor(spec.function) and self._translation.is_view
         return f"{MARK}{spec.word}" if is_named else spec.function
 
-    def _values_of(self, spec: _Spec, argument: Value, rows: _Rows) -> tuple[tuple[Formula, ...], Term]:
+    def _values_of(self, spec: _Spec, argument: Value, rows: _GroupRows) -> tuple[tuple[Formula, ...], Term]:
         """The body to aggregate over and the term; of DISTINCT, a view that has every value once."""
         assert argument.term is not None
         assert argument.type is not None
@@ -438,7 +438,14 @@ class _Grouping:
         return Value((Case(some, result), empty), type.optional())
 
     def _in_view(
-        self, made: Block, spec: _Spec, rows: _Rows, result: Variable, aggregate: Aggregate, given: Formula, type: Type
+        self,
+        made: Block,
+        spec: _Spec,
+        rows: _GroupRows,
+        result: Variable,
+        aggregate: Aggregate,
+        given: Formula,
+        type: Type,
     ) -> Value:
         """The aggregate by a view of its own with NULL for groups that have nothing to aggregate."""
         translation = self._translation

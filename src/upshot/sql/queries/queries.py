@@ -29,7 +29,7 @@ from upshot.sql.queries.recursion import (
     with_path,
 )
 from upshot.sql.queries.row_sets import RowSet, Stored, aligned, all_of, as_view, repeated, typed_like, united
-from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.queries.stages import staged_columns
 from upshot.sql.queries.windows import has_windows, windowed
 from upshot.sql.translation import Branch, Translation
@@ -137,7 +137,7 @@ class QueryReader:
             )
         return as_view(translation, rows, purpose)
 
-    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> Source:
+    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> FromItem:
         """The source that FROM names: a table, a view, a query of WITH, or a query in parentheses."""
         alias = node.args.get("alias")
         name = alias.this if alias is not None else None
@@ -162,7 +162,7 @@ class QueryReader:
     def _named(
         self, translation: Translation, node: exp.Table, alias: exp.Identifier | None, columns: list[exp.Identifier],
         bag: bool,
-    ) -> Source:  # fmt: skip
+    ) -> FromItem:  # fmt: skip
         refuse_schema(translation.statement, node)
         common = self._common(node.this)
         if common is not None:
@@ -463,7 +463,7 @@ def _default_name(node: exp.Expression, place: int) -> str:
 def _source(
     translation: Translation, found: Stored, alias: exp.Identifier | None, columns: Sequence[exp.Identifier],
     node: exp.Expression,
-) -> Source:  # fmt: skip
+) -> FromItem:  # fmt: skip
     """The view as a source under its alias, with the columns renamed as the alias says."""
     names = [new_name(translation.statement, each) for each in columns]
     if len(names) > len(found.names):

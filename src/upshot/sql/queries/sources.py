@@ -29,7 +29,7 @@ class SourceColumn:
 
 
 @dataclass(slots=True)
-class Source:
+class FromItem:
     """A relation of FROM. `hidden` are its columns without a name, which tell rows apart that look alike."""
 
     relation: str
@@ -51,9 +51,9 @@ class Scope:
     """The sources of one SELECT, inside the scopes of the SELECTs around it."""
 
     parent: Scope | None = None
-    sources: list[Source] = field(default_factory=list)
+    sources: list[FromItem] = field(default_factory=list)
 
-    def outer(self) -> Iterator[Source]:
+    def outer(self) -> Iterator[FromItem]:
         """The sources of all scopes around this one."""
         scope = self.parent
         while scope is not None:

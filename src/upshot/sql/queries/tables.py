@@ -14,7 +14,7 @@ from upshot.sql.expressions.formulas import FALSE, TRUE
 from upshot.sql.names import chosen, new_name, refuse_schema, relation_name
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.queries import QueryReader
-from upshot.sql.queries.sources import Scope, Source, SourceColumn
+from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.translation import Translation, type_name
 from upshot.sql.trouble import Statement
 from upshot.syntax.ast import (
@@ -40,7 +40,7 @@ _PLAIN = (
 
 
 @dataclass(slots=True)
-class _Table:
+class _TableParts:
     """The parts of a table, in the order of the text."""
 
     statement: Statement
@@ -78,7 +78,7 @@ def table_declaration(
         statement.unsupported("a table without columns", tree, help="list the columns, or create a view")
     refuse_schema(statement, schema.this)
     _refuse_properties(statement, tree)
-    table = _Table(statement, new_name(statement, schema.this.this))
+    table = _TableParts(statement, new_name(statement, schema.this.this))
     definitions = schema.expressions
     for definition in definitions:
         if isinstance(definition, exp.ColumnDef):
@@ -98,7 +98,7 @@ def _refuse_properties(statement: Statement, tree: exp.Expression) -> None:
         statement.unsupported(f"`{each.sql(statement.dialect)}` of a table", each, help="remove it")
 
 
-def _column(table: _Table, definition: exp.ColumnDef) -> None:
+def _column(table: _TableParts, definition: exp.ColumnDef) -> None:
     name = new_name(table.statement, definition.this)
     kind = definition.args.get("kind")
     if name in table.types:
@@ -114,7 +114,7 @@ def _column(table: _Table, definition: exp.ColumnDef) -> None:
         table.padded.append(name)
 
 
-def _of_column(table: _Table, definition: exp.ColumnDef, constraint: exp.Expression) -> None:
+def _of_column(table: _TableParts, definition: exp.ColumnDef, constraint: exp.Expression) -> None:
     """A constraint that stands with a column."""
     column = table.column(definition.this)
     kind = constraint.args.get("kind")
@@ -139,7 +139,7 @@ def _of_column(table: _Table, definition: exp.ColumnDef, constraint: exp.Express
             )  # fmt: skip
 
 
-def _constraint(table: _Table, definition: exp.Expression, label: str) -> None:
+def _constraint(table: _TableParts, definition: exp.Expression, label: str) -> None:
     """A constraint of the table."""
     match definition:
         case exp.Constraint():
@@ -166,7 +166,7 @@ def _constraint(table: _Table, definition: exp.Expression, label: str) -> None:
             )  # fmt: skip
 
 
-def _primary(table: _Table, columns: tuple[str, ...], node: exp.Expression) -> None:
+def _primary(table: _TableParts, columns: tuple[str, ...], node: exp.Expression) -> None:
     if table.primary:
         table.statement.refuse("duplicate-key", f"`{table.name}` has two primary keys", node, help="keep one of them")
     table.primary = columns
@@ -177,7 +177,7 @@ def _primary(table: _Table, columns: tuple[str, ...], node: exp.Expression) -> N
 
 
 def _declared(
-    table: _Table, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
+    table: _TableParts, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
 ) -> tuple[Declaration, Schema]:
     statement = table.statement
     types = {
@@ -211,7 +211,7 @@ def _declared(
     return made, schema
 
 
-def _unique(table: _Table, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression) -> Determines:
+def _unique(table: _TableParts, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression) -> Determines:
     """UNIQUE of columns that can be NULL: rows that agree on them agree on all others, so that they are one row."""
     others = tuple(name for name in types if name not in names)
     if not others or any(types[name].nullable for name in others):
@@ -223,7 +223,7 @@ def _unique(table: _Table, types: Mapping[str, Type], names: tuple[str, ...], no
 
 
 def _foreign(
-    table: _Table, label: str, names: tuple[str, ...], reference: exp.Expression, node: exp.Expression,
+    table: _TableParts, label: str, names: tuple[str, ...], reference: exp.Expression, node: exp.Expression,
     schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]],
 ) -> ForeignKey:  # fmt: skip
     statement = table.statement
@@ -250,11 +250,11 @@ def _only_key(schema: Schema) -> tuple[str, ...]:
     return tuple(schema.columns[place].name for place in schema.keys[0]) if len(schema.keys) == 1 else ()
 
 
-def _check(table: _Table, schema: Schema, label: str, node: exp.Expression) -> ValueCheck:
+def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression) -> ValueCheck:
     """A condition on one row, which it must not make false."""
     columns = [SourceColumn(schema.name, c.name, Variable(c.name), c.type) for c in schema.columns]
     translation = Translation(table.statement, {schema.name: schema}, schema.name, QueryReader())
-    scope = Scope(None, [Source(schema.name, columns)])
+    scope = Scope(None, [FromItem(schema.name, columns)])
     block = Block(translation, scope)
     if any(node.find_all(exp.Query)):
         table.statement.unsupported("a query in CHECK", node, help="write CREATE ASSERTION")

@@ -21,7 +21,7 @@ from upshot.sql.expressions.values import Case, Value, call, plain
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.limits import SortColumn, joined_keys, sort_key
 from upshot.sql.queries.row_sets import Stored, as_view
-from upshot.sql.queries.sources import Scope, Source
+from upshot.sql.queries.sources import FromItem, Scope
 from upshot.sql.queries.stages import staged_columns
 from upshot.sql.translation import Branch, Translation
 from upshot.sql.trees import AGGREGATE_OF, is_aggregate, unwrapped
@@ -314,7 +314,7 @@ def _partition(block: Block, window: _Window) -> Value:
     return joined_keys(keys, block) if keys else plain(Constant("", SYMBOL), SYMBOL)
 
 
-def _line(block: Block, window: _Window, source: Source) -> Value:
+def _line(block: Block, window: _Window, source: FromItem) -> Value:
     keys = [sort_key(block.value(each), SortColumn(0, down, first)) for each, down, first in window.order]
     keys.append(plain(Constant("|", SYMBOL), SYMBOL))
     hidden = list(zip(source.hidden, source.hidden_types, strict=True)) or source.identity()

@@ -147,7 +147,7 @@ class _Walks:
             self._make_room(done + quota * len(self._workers))
             with uninterrupted():
                 is_done = self._slice(done, quota)
-                done = self._gathered(done, quota)
+                done = self._gathered(done)
             if self._runner.progress is not None:
                 self._runner.progress(self._walk.view, done)
             self._runner.check_rounds(1 + int(self._workers[:, K.K_ROUNDS].max()), [(self._walk.view, self._table)])
@@ -174,7 +174,7 @@ class _Walks:
         results = [MACHINE.walk(shared, addresses[0]), *(other.result() for other in others)]
         return all(results)
 
-    def _gathered(self, done: int, quota: int) -> int:
+    def _gathered(self, done: int) -> int:
         """Close the gaps between what the workers wrote; the number of rows there are."""
         rows = self._table.rows_address
         for number, words in enumerate(self._workers):
@@ -235,5 +235,5 @@ class _DenseWalks(_Walks):
     def _quota(self, done: int) -> int:
         return _UNLIMITED
 
-    def _gathered(self, done: int, quota: int) -> int:
+    def _gathered(self, done: int) -> int:
         return done + int(self._workers[:, K.K_WRITTEN].sum())

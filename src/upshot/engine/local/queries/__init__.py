@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
-    from upshot.engine.local.queries import answers, on_demand, questions, selected_rows
+    from upshot.engine.local.queries import answers, on_demand, questions
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["answers", "on_demand", "questions", "selected_rows"]
+__all__ = ["answers", "on_demand", "questions"]

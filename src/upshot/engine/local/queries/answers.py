@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Schema
 from upshot.engine.local.components.installed import LocalProgram
@@ -14,13 +15,15 @@ from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.queries.demand_run import DemandRun
 from upshot.engine.local.queries.queries import LocalQuery
 from upshot.engine.local.queries.questions import Given, LocalDemandQuery
-from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.codec import Codec, Misfit
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.rewrite.demand.questions import about_clauses
-from upshot.syntax.ast import Atom
+from upshot.syntax.ast import Atom, Constant
 
 Codes = NDArray[np.int64]
+_FEW = 1_000
+"""Given rows that are not worth a selection."""
 
 
 def _is_recursive(program: CheckedProgram) -> bool:
@@ -88,3 +91,38 @@ class Answers:
             self._runner, memo=self._memo,
         )  # fmt: skip
         return LocalDemandQuery(clauses, run, tables, question.answers[schema.name])
+
+
+def selected_rows(
+    given: Mapping[str, tuple[Schema, Codes]], clauses: Iterable[Clause], codec: Codec
+) -> dict[str, tuple[Schema, Codes]]:
+    """The rows given to a query without those that no literal can match: each has the constants of one."""
+    found = dict(given)
+    if all(len(codes) <= _FEW for _, codes in given.values()):
+        return found
+    used: dict[str, list[Atom]] = {}
+    for clause in clauses:
+        for literal in clause.body:
+            for atom in atoms(literal):
+                used.setdefault(atom.relation, []).append(atom)
+    for name, (schema, codes) in given.items():
+        if len(codes) > _FEW:
+            found[name] = (schema, _matching(codes, schema, used.get(name, ()), codec))
+    return found
+
+
+def _matching(codes: Codes, schema: Schema, literals: Iterable[Atom], codec: Codec) -> Codes:
+    wanted = np.zeros(len(codes), np.bool_)
+    for atom in literals:
+        fits: NDArray[np.bool_] | None = None
+        for place, (term, column) in enumerate(zip(atom.args, schema.columns, strict=True)):
+            if isinstance(term, Constant) and term.value is not None:
+                try:
+                    same = codes[:, place] == codec.encoder(column.type)(term.value)
+                except Misfit:
+                    same = np.zeros(len(codes), np.bool_)
+                fits = same if fits is None else fits & same
+        if fits is None:
+            return codes
+        wanted |= fits
+    return codes[wanted]

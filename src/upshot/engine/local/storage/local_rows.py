@@ -30,7 +30,7 @@ _Places = NDArray[np.int64]
 def page_places(codec: Codec, schema: Schema, codes: _Codes, order: RowOrder, after: Row | None, limit: int) -> _Places:
     """The places of the first `limit` rows after a row, in any order."""
     columns = [
-        _Column(codec, schema.types[place], codes[:, place], descends, None if after is None else (after[place],))
+        _PageColumn(codec, schema.types[place], codes[:, place], descends, None if after is None else (after[place],))
         for place, descends in zip(order.places, order.descending, strict=True)
     ]
     everything = np.arange(len(codes))
@@ -51,7 +51,7 @@ def page_places(codec: Codec, schema: Schema, codes: _Codes, order: RowOrder, af
     return np.concatenate(found) if found else everything[:0]
 
 
-def _first(columns: list[_Column], places: _Places, limit: int) -> _Places:
+def _first(columns: list[_PageColumn], places: _Places, limit: int) -> _Places:
     """The `limit` first of these rows; the later columns are looked at where the earlier ones tie at the limit."""
     chosen = list[_Places]()
     for column in columns:
@@ -67,7 +67,7 @@ def _first(columns: list[_Column], places: _Places, limit: int) -> _Places:
     return np.concatenate([*chosen, places[:limit]])
 
 
-class _Column:
+class _PageColumn:
     """A column to sort by: its codes, and the value that a page starts after."""
 
     def __init__(self, codec: Codec, type: Type, codes: _Codes, descends: bool, after: tuple[Any] | None) -> None:

@@ -29,11 +29,11 @@ from upshot.engine.spark.decomposed.shard import (
 from upshot.engine.spark.decomposed.shard_plan import SharedRows, shard_plan
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.frames.set_frames import within
-from upshot.engine.spark.jobs.requests import Jobs, Request, Steps, lost_rows
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps, lost_rows
 from upshot.engine.spark.jobs.slots import Slots
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing, united
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
@@ -101,14 +101,14 @@ class Decomposed:
 
     # ---- when ----------------------------------------------------------------------------------------------------
 
-    def is_usable(self, tables: Mapping[str, Table]) -> bool:
+    def is_usable(self, tables: Mapping[str, FrameTable]) -> bool:
         """Test whether the shared rows can travel with the parts, and none of them has outgrown its worker."""
         return self._needed(tables) <= self._most_shared and not self._outgrown
 
-    def _needed(self, tables: Mapping[str, Table]) -> int:
+    def _needed(self, tables: Mapping[str, FrameTable]) -> int:
         return bytes_of(tables[name] for name in self.found.shared)
 
-    def describe(self, tables: Mapping[str, Table]) -> str:
+    def describe(self, tables: Mapping[str, FrameTable]) -> str:
         """Describe the execution of the component, with the reason."""
         lines = [str(self.found)]
         if self._outgrown:
@@ -126,7 +126,7 @@ class Decomposed:
 
     # ---- load ----------------------------------------------------------------------------------------------------
 
-    def load(self, tables: Mapping[str, Table], work: ViewWork) -> dict[str, Piece] | None:
+    def load(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, Piece] | None:
         """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
         task = LoadTask(self._plan, self._shared.rows({name: tables[name].new for name in self.found.shared}))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
@@ -137,13 +137,15 @@ class Decomposed:
         pieces = self._run(task, whole, parts, work, large=not few)
         return None if pieces is None else dict(zip(self.found.views, pieces, strict=True))
 
-    def _is_local(self, tables: Mapping[str, Table]) -> bool:
+    def _is_local(self, tables: Mapping[str, FrameTable]) -> bool:
         names = (*self.component.reads, *self.found.views)
         return all(tables[name].committed.is_local and tables[name].new.is_local for name in names)
 
     # ---- change --------------------------------------------------------------------------------------------------
 
-    def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
+    def maintain(
+        self, tables: Mapping[str, FrameTable], work: ViewWork
+    ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
         """The inserted and deleted rows of each view; None if a part outgrows its worker's bound. The parts use the
         component's own strategy, and their counters are added to the work.
 
@@ -162,7 +164,7 @@ class Decomposed:
                 touched = _Driving(united(frames), small=True, count=driving)
                 parts = 1 if here else min(self._parts, 1 + int(self._expected(driving)) // A_PART)
             else:
-                (piece,) = yield [Request(united(frames).distinct(), self._pivot_types(), branches=len(frames))]
+                (piece,) = yield [FrameRequest(united(frames).distinct(), self._pivot_types(), branches=len(frames))]
                 if not piece.count:
                     return self._unchanged(tables)
                 touched = _Driving(piece.frame(self._session), isinstance(piece, LocalPiece), piece.count)
@@ -178,10 +180,10 @@ class Decomposed:
         count = len(self.found.views)
         return {view: (pieces[i], pieces[i + count]) for i, view in enumerate(self.found.views)}
 
-    def _unchanged(self, tables: Mapping[str, Table]) -> dict[str, tuple[Piece, Piece]]:
+    def _unchanged(self, tables: Mapping[str, FrameTable]) -> dict[str, tuple[Piece, Piece]]:
         return {view: (nothing(tables[view].types), nothing(tables[view].types)) for view in self.found.views}
 
-    def _are_few(self, tables: Mapping[str, Table]) -> bool:
+    def _are_few(self, tables: Mapping[str, FrameTable]) -> bool:
         """Test whether a part takes all rows faster than Spark finds those that a change touches."""
         return sum(tables[name].size for name in (*self.component.reads, *self.found.views)) <= FEW_ROWS
 
@@ -201,7 +203,7 @@ class Decomposed:
         columns = [[self._schemas[view].types[i] for i in self.found.pivots[view]] for view in self.found.views]
         return tuple(next((type for type in same if type.nullable), same[0]) for same in zip(*columns, strict=True))
 
-    def _driven(self, tables: Mapping[str, Table]) -> list[tuple[RulePlan, _Driving]]:
+    def _driven(self, tables: Mapping[str, FrameTable]) -> list[tuple[RulePlan, _Driving]]:
         """The plans of the component that a change below drives, with the rows that do."""
         assert self.found.component is not None
         statistics = TableStatistics(tables, lambda name: None if name in tables else 0)
@@ -220,7 +222,7 @@ class Decomposed:
                     found.append((plan, rows))
         return found
 
-    def _moved_exits(self, stage: str, tables: Mapping[str, Table]) -> _Driving | None:
+    def _moved_exits(self, stage: str, tables: Mapping[str, FrameTable]) -> _Driving | None:
         """Heads of the exits that may come or go: those of the exits' own rules driven by a change below."""
         plans = stage_plans(self.component, stage, TableStatistics(tables))
         driven = [
@@ -235,7 +237,7 @@ class Decomposed:
         count = sum(rows.count for _, rows in driven)
         return _Driving(united(frames), small=all(rows.small for _, rows in driven), count=count)
 
-    def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
+    def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, FrameTable]) -> DataFrame:
         """The pivots of the heads of a plan. The views' old state beside the new one of other relations may hold what
         neither state does: so a rule that reads both must not fail here: its plan is weakened."""
         columns = self.found.pivots[plan.head]
@@ -244,7 +246,7 @@ class Decomposed:
         made = self._heads(plan, rows, tables)
         return made.select(*(F.col(f"c{column}").alias(f"c{i}") for i, column in enumerate(columns)))
 
-    def _heads(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, Table]) -> DataFrame:
+    def _heads(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, FrameTable]) -> DataFrame:
         """The heads of a plan, the views being in their old state."""
 
         def read(name: str, state: State) -> DataFrame:
@@ -258,7 +260,7 @@ class Decomposed:
             schemas[self.found.gathered] = schemas[self.found.views[0]]
         return heads(plan, read, lambda _, __: rows.frame, session=self._session, schemas=schemas, small=rows.small)
 
-    def _change_task(self, tables: Mapping[str, Table]) -> ChangeTask:
+    def _change_task(self, tables: Mapping[str, FrameTable]) -> ChangeTask:
         shared = self._shared.rows({name: tables[name].committed for name in self.found.shared})
         changed = [name for name in self.found.shared if tables[name].changed]
         inserted = {name: self._shared.table(tables[name].inserted) for name in changed}
@@ -271,7 +273,7 @@ class Decomposed:
         moved += [name for name in self.found.split if tables[name].changed]
         return ChangeTask(self._plan, shared, inserted, deleted, tuple(moved))
 
-    def _members(self, task: ChangeTask, tables: Mapping[str, Table], touched: _Driving | None) -> list[DataFrame]:
+    def _members(self, task: ChangeTask, tables: Mapping[str, FrameTable], touched: _Driving | None) -> list[DataFrame]:
         """The rows of the task: those that have one of the touched pivots, or all."""
         views = {seed: view for view, seed in self.found.seeds.items()}
         types = self._pivot_types()
@@ -332,14 +334,14 @@ class Decomposed:
 
     # ---- frames --------------------------------------------------------------------------------------------------
 
-    def _read(self, tables: Mapping[str, Table], name: str, state: State) -> DataFrame:
+    def _read(self, tables: Mapping[str, FrameTable], name: str, state: State) -> DataFrame:
         table = tables[name]
         return table.new_frame() if state is State.NEW else table.old_frame()
 
     def _exit_clauses(self, view: str) -> list[Clause]:
         return [clause for clause in self.found.exits if clause.head.relation == view]
 
-    def _exits(self, view: str, tables: Mapping[str, Table], state: State) -> DataFrame:
+    def _exits(self, view: str, tables: Mapping[str, FrameTable], state: State) -> DataFrame:
         """The rows that the rules without recursion derive for the view in a state of their inputs."""
         statistics = TableStatistics(tables)
 
@@ -382,7 +384,7 @@ class _SharedTables:
                 return pa.concat_tables([self.table(part, before) for part in piece.parts])
 
 
-def bytes_of(tables: Iterable[Table]) -> int:
+def bytes_of(tables: Iterable[FrameTable]) -> int:
     """About what the rows of the tables take."""
     return sum(table.size * _width(table.types) for table in tables)
 
@@ -428,7 +430,7 @@ def _driving(piece: Piece, session: SparkSession) -> _Driving | None:
     return _Driving(piece.frame(session), isinstance(piece, LocalPiece), piece.count) if piece.count else None
 
 
-def _change(tables: Mapping[str, Table], plan: RulePlan) -> Piece:
+def _change(tables: Mapping[str, FrameTable], plan: RulePlan) -> Piece:
     """The rows that drive the plan."""
     assert plan.driver is not None
     table = tables[plan.driver.match.relation]

@@ -22,7 +22,7 @@ from upshot.engine.spark.rounds.derivations import new_rows
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
 from upshot.engine.spark.tables.statements import sifted
-from upshot.engine.spark.tables.table import Table, TableStatistics, spilled
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of, waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
@@ -49,7 +49,7 @@ class DemandRounds:
     """One run of a demand program. The tables of what is stored are settled; nothing of them is changed."""
 
     def __init__(
-        self, program: DemandProgram, tables: Mapping[str, Table], schemas: Mapping[str, Schema],
+        self, program: DemandProgram, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema],
         jobs: Jobs, limits: Limits,
     ) -> None:  # fmt: skip
         self.program, self.work = program, ViewWork()

@@ -14,12 +14,12 @@ from upshot.engine.spark.demand.demand_rounds import DemandRounds
 from upshot.engine.spark.demand.queries import Given
 from upshot.engine.spark.driver.copy import DriverMemory
 from upshot.engine.spark.driver.demand import DemandInDriver
-from upshot.engine.spark.jobs.requests import Jobs, Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.spark.tables.differences import rows_without
 from upshot.engine.spark.tables.statements import sifted
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import change_program, group_plans, groups_of
 from upshot.plan.following import stored_in
@@ -46,7 +46,7 @@ class OnDemandViews:
     """The views of a plan that are computed on demand, over the tables of all that is stored."""
 
     def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], jobs: Jobs, limits: Limits, memory: DriverMemory
+        self, plan: ProgramPlan, tables: Mapping[str, FrameTable], jobs: Jobs, limits: Limits, memory: DriverMemory
     ) -> None:
         self._plan, self._tables, self._limits = plan, tables, limits
         self._jobs, self._session, self._small = jobs, jobs.session, jobs.small
@@ -179,7 +179,7 @@ class OnDemandViews:
         return program
 
     def _run(
-        self, program: DemandProgram, schemas: Mapping[str, Schema], tables: Mapping[str, Table] | None = None
+        self, program: DemandProgram, schemas: Mapping[str, Schema], tables: Mapping[str, FrameTable] | None = None
     ) -> DemandRounds:
         stored = tables if tables is not None else self._tables
         return DemandRounds(program, stored, schemas, self._jobs, self._limits)
@@ -201,15 +201,15 @@ class OnDemandViews:
         there = yield from sifted(rows, Contents.of(found), self._session, present=True)
         return there.count
 
-    def with_key(self, table: Table, key: Sequence[int]) -> Steps[list[Row]]:
+    def with_key(self, table: FrameTable, key: Sequence[int]) -> Steps[list[Row]]:
         """The rows of an unstored view after the open change that share a key with an inserted one; and some more."""
         view, columns = table.schema.name, sorted(key)
         types = tuple(table.types[column] for column in columns)
         keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
-        (asked,) = yield [Request(keys.toDF(*column_names(len(types))), types)]
+        (asked,) = yield [FrameRequest(keys.toDF(*column_names(len(types))), types)]
         found = yield from self._matching(view, columns, asked, "new")
         if not isinstance(found, LocalPiece):
-            (found,) = yield [Request(found.frame(self._session), table.types, here=True)]
+            (found,) = yield [FrameRequest(found.frame(self._session), table.types, here=True)]
         assert isinstance(found, LocalPiece)
         return found.rows
 
@@ -230,7 +230,7 @@ class OnDemandViews:
         here = [piece for piece in found if isinstance(piece, LocalPiece)]
         if len(here) == len(found):
             return LocalPiece.of(dict.fromkeys(row for piece in here for row in piece.rows), types)
-        (piece,) = yield [Request(united([piece.frame(self._session) for piece in found]), types, repeats=True)]
+        (piece,) = yield [FrameRequest(united([piece.frame(self._session) for piece in found]), types, repeats=True)]
         return piece
 
     def _by_nulls(self, values: Piece) -> Steps[list[tuple[list[int], Piece]]]:
@@ -250,7 +250,7 @@ class OnDemandViews:
             return [([], _EVERYTHING)]
         frame = values.frame(self._session).select(*(f"c{place}" for place in known)).distinct()
         kept = tuple(types[place] for place in known)
-        (piece,) = yield [Request(frame.toDF(*column_names(len(kept))), kept)]
+        (piece,) = yield [FrameRequest(frame.toDF(*column_names(len(kept))), kept)]
         return [(list(known), piece)]
 
     def reaches(self, clauses: Iterable[Clause]) -> bool:
@@ -275,7 +275,7 @@ class OnDemandViews:
         )  # fmt: skip
         tables = dict(self._tables)
         for name, (known, piece) in given.items():
-            tables[name] = Table(known, self._session, small=self._small)
+            tables[name] = FrameTable(known, self._session, small=self._small)
             tables[name].committed = Contents.of(piece)
         found = yield from self._answers(question, {}, ViewWork(), program.schemas, tables)
         return found[schema.name]
@@ -297,7 +297,7 @@ class OnDemandViews:
 
     def _answers(
         self, question: DemandQuery, bindings: Mapping[str, Piece], work: ViewWork, schemas: Mapping[str, Schema],
-        tables: Mapping[str, Table] | None = None,
+        tables: Mapping[str, FrameTable] | None = None,
     ) -> Steps[dict[str, Piece]]:  # fmt: skip
         run = self._run(question.program, schemas, tables)
         found: dict[str, Piece] = {}

@@ -14,9 +14,9 @@ from upshot.core.schema import Role, Schema
 from upshot.engine.spark.frames.aggregates import group_values
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import Jobs, Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.pieces import Piece, nothing, united
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.plan.order_body import Resolved
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
@@ -34,7 +34,7 @@ class Query:
     the head and what is derived on the way. Nothing runs before the head is requested, in one job."""
 
     def __init__(
-        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], answers: Jobs, state: str = "old",
+        self, schemas: Mapping[str, Schema], tables: Mapping[str, FrameTable], answers: Jobs, state: str = "old",
         given: Given = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self._schemas: Mapping[str, Schema] = {**schemas, **{name: known for name, (known, _) in given.items()}}
@@ -67,7 +67,7 @@ class Query:
             return nothing(schema.types)
         large = sum(self._tables[name].size for name in self._read(normal)) > 100 * self._answers.small
         large = large and not self._given and not _has_constants(normal)
-        (piece,) = yield [Request(frame, schema.types, large=large, branches=len(clauses))]
+        (piece,) = yield [FrameRequest(frame, schema.types, large=large, branches=len(clauses))]
         return piece
 
     def _read(self, normal: CheckedProgram) -> set[str]:

@@ -17,7 +17,7 @@ from upshot.engine.local.storage.restore import read_rows
 from upshot.engine.spark.jobs.requests import Jobs, spark_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
 from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark
 
@@ -45,7 +45,7 @@ class DriverMemory:
         return self.most - sum(each.reserved for each in self._copies if each is not copy)
 
 
-def needed_bytes(tables: Iterable[Table]) -> int:
+def needed_bytes(tables: Iterable[FrameTable]) -> int:
     """About what the rows of the tables take in a local engine."""
     return sum(table.size * (_CODE * len(table.types) + _BESIDE) for table in tables)
 
@@ -77,7 +77,7 @@ class DriverCopy(LocalEngine):
 
     # ---- following -------------------------------------------------------------------------------------------------
 
-    def follow(self, tables: Mapping[str, Table]) -> None:
+    def follow(self, tables: Mapping[str, FrameTable]) -> None:
         """Take over the committed rows of tables, as far as they are not here."""
         self.bound()
         try:
@@ -93,7 +93,7 @@ class DriverCopy(LocalEngine):
             self.accept()
         self._versions |= {name: table.version for name, table in tables.items()}
 
-    def _follow(self, name: str, table: Table) -> None:
+    def _follow(self, name: str, table: FrameTable) -> None:
         """Stage what leads from the rows that are here to those of the table."""
         known = self._versions.get(name)
         if known == table.version:
@@ -122,7 +122,7 @@ class DriverCopy(LocalEngine):
             with self._bounded(name):
                 self._now.tables[name].stage(codes, insert=insert)
 
-    def stage_changes(self, tables: Mapping[str, Table]) -> None:
+    def stage_changes(self, tables: Mapping[str, FrameTable]) -> None:
         """Stage what the open change makes of tables."""
         for name, table in tables.items():
             self.stage(name, table.deleted, insert=False)

@@ -21,7 +21,7 @@ from upshot.engine.spark.demand.queries import Given
 from upshot.engine.spark.driver.copy import Codes, DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.jobs.requests import Jobs
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.on_demand import OnDemand
 from upshot.plan.program_plan import ProgramPlan
@@ -35,7 +35,7 @@ class DemandInDriver:
     What outgrows its memory is answered by None, and rounds must do."""
 
     def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], reads: Iterable[str], jobs: Jobs, limits: Limits,
+        self, plan: ProgramPlan, tables: Mapping[str, FrameTable], reads: Iterable[str], jobs: Jobs, limits: Limits,
         memory: DriverMemory,
     ) -> None:  # fmt: skip
         self._tables, self._names = tables, set(reads)
@@ -107,7 +107,7 @@ class DemandInDriver:
 
         return self._tried(found)
 
-    def _held(self) -> dict[str, Table]:
+    def _held(self) -> dict[str, FrameTable]:
         return {name: self._tables[name] for name in sorted(self._names)}
 
     def _tried(self, work: Callable[[_DemandCopy], T]) -> T | None:
@@ -137,7 +137,7 @@ class _DemandCopy(DriverCopy):
         return self.piece(self._schema(view), codes)
 
     def net_changes(
-        self, tables: Mapping[str, Table], views: Iterable[str], afresh: Collection[str],
+        self, tables: Mapping[str, FrameTable], views: Iterable[str], afresh: Collection[str],
         following: DemandProgram | None, work: ViewWork,
     ) -> dict[str, tuple[Piece, Piece]]:  # fmt: skip
         try:
@@ -157,7 +157,7 @@ class _DemandCopy(DriverCopy):
         finally:
             self.rollback()
 
-    def _settled(self, tables: Mapping[str, Table]) -> list[str]:
+    def _settled(self, tables: Mapping[str, FrameTable]) -> list[str]:
         """Make the open change of tables the new state, and name those that it changes."""
         changed = {name: table for name, table in tables.items() if table.changed}
         self.stage_changes(changed)
@@ -167,7 +167,7 @@ class _DemandCopy(DriverCopy):
         return sorted(changed)
 
     def asked(
-        self, view: str, adornment: str, bindings: Piece, with_change: Mapping[str, Table], work: ViewWork
+        self, view: str, adornment: str, bindings: Piece, with_change: Mapping[str, FrameTable], work: ViewWork
     ) -> Piece:
         """The rows of a view that have one of the bindings, after the open change of some tables."""
         types = [t for t, letter in zip(self._schema(view).types, adornment, strict=True) if letter == "b"]
@@ -188,7 +188,7 @@ class _DemandCopy(DriverCopy):
 
     def answer(
         self, schema: Schema, clauses: tuple[Clause, ...], given: Given, helpers: Mapping[str, Schema],
-        with_change: Mapping[str, Table],
+        with_change: Mapping[str, FrameTable],
     ) -> Piece:  # fmt: skip
         try:
             self._settled(with_change)

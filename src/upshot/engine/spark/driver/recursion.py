@@ -12,7 +12,7 @@ from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
 from upshot.engine.spark.driver.copy import DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.jobs.requests import Jobs
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, compile_program
 from upshot.rewrite.stratified import stratified
@@ -27,7 +27,7 @@ class _Open:
     views: Mapping[str, int]
     accepted: bool
 
-    def is_taken(self, tables: Mapping[str, Table]) -> bool:
+    def is_taken(self, tables: Mapping[str, FrameTable]) -> bool:
         """Test whether the tables have taken exactly this change."""
         if any(tables[name].version != version for name, version in self.reads.items()):
             return False
@@ -48,14 +48,14 @@ class RecursionInDriver:
         self._open: _Open | None = None
         self._outgrown = False
 
-    def fits(self, tables: Mapping[str, Table]) -> bool:
+    def fits(self, tables: Mapping[str, FrameTable]) -> bool:
         """Test whether the driver may hold the rows, as far as they are known."""
         return not self._outgrown and self._needed(tables) <= self._memory.left_for(self._copy)
 
-    def _needed(self, tables: Mapping[str, Table]) -> int:
+    def _needed(self, tables: Mapping[str, FrameTable]) -> int:
         return needed_bytes(tables[name] for name in (*self._component.reads, *self._component.views))
 
-    def refusal(self, tables: Mapping[str, Table]) -> str:
+    def refusal(self, tables: Mapping[str, FrameTable]) -> str:
         """The reason that the driver does not hold the rows."""
         if not self._memory.most:
             return "the driver is to hold nothing"
@@ -73,7 +73,7 @@ class RecursionInDriver:
 
     # ---- load and change -------------------------------------------------------------------------------------------
 
-    def load(self, tables: Mapping[str, Table], work: ViewWork) -> dict[str, Piece] | None:
+    def load(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, Piece] | None:
         """The rows of the views in the new state of what they read."""
         self.release()
         views = self._component.views
@@ -97,7 +97,7 @@ class RecursionInDriver:
         self._open = _Open(reads, {view: tables[view].version for view in views}, accepted=True)
         return found
 
-    def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> dict[str, tuple[Piece, Piece]] | None:
+    def maintain(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, tuple[Piece, Piece]] | None:
         """The inserted and the deleted rows of each view. The change stays open in the copy until it is known whether
         the tables have taken it."""
         views = self._component.views
@@ -126,7 +126,7 @@ class RecursionInDriver:
         self._open = _Open(reads, {view: tables[view].version for view in views}, accepted=False)
         return found
 
-    def _followed(self, tables: Mapping[str, Table]) -> DriverCopy:
+    def _followed(self, tables: Mapping[str, FrameTable]) -> DriverCopy:
         """The copy in the committed state of the tables."""
         opened, self._open = self._open, None
         copy = self._copy

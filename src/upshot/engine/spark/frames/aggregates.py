@@ -185,7 +185,7 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
     requested groups. NULL is skipped, except by `count`; a group in which `min`, `max` or `mean` finds nothing has no
     row.
     """
-    fold = _Fold.of(clause, schemas)
+    fold = _ColumnFold.of(clause, schemas)
     names = column_names(fold.width)[: fold.width]
     known = AGGREGATES[fold.function]
     match known.running:
@@ -261,7 +261,7 @@ def _grouped(rows: DataFrame, names: list[str], *folds: Column) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fold:
+class _ColumnFold:
     """A fold: `target` is the column or constant, of type `type`; `result` the type of the value."""
 
     clause: Clause
@@ -272,7 +272,7 @@ class _Fold:
     result: Type
 
     @classmethod
-    def of(cls, clause: Clause, schemas: Mapping[str, Schema]) -> _Fold:
+    def of(cls, clause: Clause, schemas: Mapping[str, Schema]) -> _ColumnFold:
         comparison = clause.body[-1]
         assert isinstance(comparison, Comparison)
         aggregate = comparison.right

@@ -34,7 +34,7 @@ from upshot.values.records import call_in_words, overflow, too_long
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ExpressionContext:
     """The context of an expression in its rule: the types of the variables, their columns, and the rule's name in
     errors."""
 
@@ -44,7 +44,7 @@ class Scope:
     place: str
 
     @classmethod
-    def of(cls, plan: RulePlan, columns: Mapping[str, str]) -> Scope:
+    def of(cls, plan: RulePlan, columns: Mapping[str, str]) -> ExpressionContext:
         rule = f"in the rule for `{plan.head}({', '.join(map(print_term, plan.arguments))})`"
         return cls(plan.types, columns, rule, place(plan.clause.origin))
 
@@ -60,21 +60,21 @@ class Scope:
         return literal(operand.value, self.type(operand))
 
 
-def can_be_null(operand: Operand, scope: Scope) -> bool:
+def can_be_null(operand: Operand, scope: ExpressionContext) -> bool:
     return operand.value is None if isinstance(operand, Constant) else scope.types[operand.name].nullable
 
 
-def compared(step: Compare, scope: Scope) -> Column:
+def compared(step: Compare, scope: ExpressionContext) -> Column:
     """NULL where an operand is; Spark's own order has NaN equal to itself and above all numbers, text by code point."""
     made: Column = COMPARISONS[step.op].python(scope.column(step.left), scope.column(step.right))
     return made
 
 
-def same(step: Same, scope: Scope) -> Column:
+def same(step: Same, scope: ExpressionContext) -> Column:
     return scope.column(step.left).eqNullSafe(scope.column(step.right))
 
 
-def checked(step: Check, scope: Scope) -> Column:
+def checked(step: Check, scope: ExpressionContext) -> Column:
     """Never NULL: a test with a NULL argument is false, its negation true."""
     test = TESTS[step.test.name]
     operands = [arg for arg in step.test.args if isinstance(arg, Variable | Constant)]
@@ -92,14 +92,14 @@ def check_fails(step: Check) -> bool:
     return TESTS[step.test.name].fails
 
 
-def compute_fails(step: Compute, scope: Scope) -> bool:
+def compute_fails(step: Compute, scope: ExpressionContext) -> bool:
     """Test whether the computation can fail."""
     if not isinstance(step.value, Call):
         return False
     return FUNCTIONS[step.value.function].fails(scope.types[step.target].kind)
 
 
-def computed(step: Compute, scope: Scope) -> Column:
+def computed(step: Compute, scope: ExpressionContext) -> Column:
     """The target's value, NULL where an argument is NULL; raises, where it is evaluated, for a row without a value."""
     result = scope.types[step.target].widest()
     if not isinstance(step.value, Call):
@@ -138,14 +138,14 @@ def barrier() -> Column:
     return F.monotonically_increasing_id() >= 0
 
 
-def reserved_checked(column: Column, type: Type, scope: Scope) -> Column:
+def reserved_checked(column: Column, type: Type, scope: ExpressionContext) -> Column:
     """The value of a nullable head column, which cannot hold one number (it is the code of NULL elsewhere)."""
     reserved = NUMBER_RANGE.start if type.kind is Kind.NUMBER else UNSIGNED_RANGE.stop - 1
     failure = _failure(rule_error("reserved-value", scope.rule), scope, type)
     return F.when(barrier() & (column == literal(reserved, type)), failure).otherwise(column)
 
 
-def digits_checked(column: Column, schema: Schema, place: int, scope: Scope) -> Column:
+def digits_checked(column: Column, schema: Schema, place: int, scope: ExpressionContext) -> Column:
     """The value of a head column that declares fewer digits than the value may have."""
     type = schema.types[place]
     bound = F.lit("1" + "0" * (type.precision - type.scale)).cast(f"decimal({DECIMAL_DIGITS + 1},0)")
@@ -163,7 +163,7 @@ class NativeCall:
     columns: list[Column] = field(hash=False)
     types: tuple[Type, ...]
     result: Type
-    scope: Scope
+    scope: ExpressionContext
 
     @property
     def F(self) -> Any:
@@ -194,5 +194,5 @@ class NativeCall:
         return F.when(fits, value.cast(spark_type(self.result))).otherwise(self.failure("overflow"))
 
 
-def _failure(error: Error, scope: Scope, type: Type) -> Column:
+def _failure(error: Error, scope: ExpressionContext, type: Type) -> Column:
     return F.raise_error(F.lit(marked(error, scope.place))).cast(spark_type(type))

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from upshot.engine.spark.tables.table import Table
+    from upshot.engine.spark.tables.table import FrameTable
 
 FEW = 10_000
 """The most rows of all relations together for one task."""
@@ -27,23 +27,23 @@ one core has about 25, and keeps it until the task ends; rows of further joins a
 
 
 @dataclass(slots=True)
-class _Task:
+class _SingleTask:
     """The one task of a job that is being made."""
 
     hashed: int = 0
 
 
-_task: ContextVar[_Task | None] = ContextVar("task", default=None)
+_task: ContextVar[_SingleTask | None] = ContextVar("task", default=None)
 
 
 @contextmanager
-def one_task(tables: Iterable[Table], others: int = 0) -> Iterator[None]:
+def one_task(tables: Iterable[FrameTable], others: int = 0) -> Iterator[None]:
     """Inside, frames that are made are those of one task, if the tables and `others` have few rows, all of them in the
     driver; until a frame of rows in files is made."""
     tables = list(tables)
     here = all(table.committed.is_local for table in tables)
     few = here and sum(table.size for table in tables) + others <= FEW
-    before = _task.set(_Task() if few else None)
+    before = _task.set(_SingleTask() if few else None)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from upshot.core.schema import Schema
 from upshot.core.types import Kind
 from upshot.engine.local.components.plan_shape import used_names
 from upshot.engine.spark.frames.expressions import (
-    Scope,
+    ExpressionContext,
     can_be_null,
     check_fails,
     checked,
@@ -158,15 +158,15 @@ class _Body:
     made: int = 0
     signed: bool = False
     """True if the bindings have a column `sign`."""
-    rule: Scope = field(init=False)
+    rule: ExpressionContext = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rule = Scope.of(self.plan, {})
+        self.rule = ExpressionContext.of(self.plan, {})
 
     # ---- scaffolding ---------------------------------------------------------------------------------------
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> ExpressionContext:
         return replace(self.rule, columns=self.columns)
 
     @property
@@ -377,7 +377,7 @@ class _Body:
         chosen = [self._argument(i, operand, scope).alias(f"c{i}") for i, operand in enumerate(self.plan.arguments)]
         return frame.select(*chosen, *(F.col(name).alias(f"c{len(chosen)}") for name in self._sign))
 
-    def _argument(self, place: int, operand: Operand, scope: Scope) -> Column:
+    def _argument(self, place: int, operand: Operand, scope: ExpressionContext) -> Column:
         schema = self.schemas[self.plan.head]
         type = schema.columns[place].type
         made = literal(operand.value, type) if isinstance(operand, Constant) else scope.column(operand)

@@ -28,7 +28,7 @@ _WITHIN_PARTITION = (1 << 33) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FrameRequest:
     """A frame whose rows are wanted, each once. `repeats`: it may have a row several times, which the driver sorts out
     faster than a shuffle as long as they are few. `large`: more rows than the driver holds are expected, and the answer
     goes to files; `stays_in_files`: also if there are few. `here`: it comes to the driver whatever its size, which is
@@ -44,7 +44,7 @@ class Request:
 
 
 T = TypeVar("T")
-Steps = Generator[list[Request], list[Piece], T]
+Steps = Generator[list[FrameRequest], list[Piece], T]
 """A computation in rounds: it yields requests, and is sent the answers in the same order."""
 
 
@@ -64,7 +64,7 @@ class Jobs:
             self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
             self._compiles = wanted
 
-    def answer(self, asks: Sequence[Request]) -> list[Piece]:
+    def answer(self, asks: Sequence[FrameRequest]) -> list[Piece]:
         """The requested rows, in the order of the requests: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
         next_job()
@@ -89,7 +89,7 @@ class Jobs:
         """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
         where it is small."""
         results: dict[int, T] = {}
-        waiting: dict[int, list[Request]] = {}
+        waiting: dict[int, list[FrameRequest]] = {}
         answers: dict[int, list[Piece] | None] = dict.fromkeys(range(len(computations)))
         while answers:
             for number, given in answers.items():
@@ -105,7 +105,7 @@ class Jobs:
 
     # ---- small -----------------------------------------------------------------------------------------------
 
-    def _collected(self, asks: Sequence[Request], batch: Sequence[int]) -> dict[int, Piece]:
+    def _collected(self, asks: Sequence[FrameRequest], batch: Sequence[int]) -> dict[int, Piece]:
         """The answers of one job; those with too many rows are missing."""
         slots = Slots(tuple(asks[number].types for number in batch))
         frames = [slots.frame(place, self._bounded(asks[number])) for place, number in enumerate(batch)]
@@ -117,7 +117,7 @@ class Jobs:
                 found[number] = local_piece(rows, asks[number].types)
         return found
 
-    def _bounded(self, ask: Request) -> DataFrame:
+    def _bounded(self, ask: FrameRequest) -> DataFrame:
         """The frame, of which every partition stops by itself soon after there are too many rows: a limit of them all
         would be a shuffle to one task."""
         if ask.here:
@@ -126,7 +126,7 @@ class Jobs:
 
     # ---- large -----------------------------------------------------------------------------------------------
 
-    def written(self, ask: Request) -> Piece:
+    def written(self, ask: FrameRequest) -> Piece:
         """The rows of one request, by way of files; the count is taken while they are written and compared with what
         the files say."""
         names = column_names(len(ask.types))
@@ -183,7 +183,7 @@ class Jobs:
         return checked_table(pa.concat_tables([empty, *tables]), piece.count)
 
 
-def _batches(asks: Sequence[Request]) -> list[list[int]]:
+def _batches(asks: Sequence[FrameRequest]) -> list[list[int]]:
     """The small requests by job."""
     batches: list[list[int]] = []
     room = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from upshot.engine.spark.jobs.requests import Jobs, Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.pieces import Piece
 
 
@@ -27,7 +27,7 @@ def run_together(tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str,
     waiting = list(tasks)
     ended: set[str] = set()
     active: dict[str, Steps[None]] = {}
-    asked: dict[str, list[Request]] = {}
+    asked: dict[str, list[FrameRequest]] = {}
     while waiting or active:
         waiting = _begin(waiting, ended, active, asked)
         if not active:
@@ -46,7 +46,7 @@ def run_together(tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str,
 
 
 def _begin(
-    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, list[Request]]
+    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, list[FrameRequest]]
 ) -> list[Task]:
     """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
     progress = True
@@ -69,7 +69,7 @@ def _begin(
     return waiting
 
 
-def _answered(asked: Mapping[str, Sequence[Request]], answers: Jobs) -> dict[str, list[Piece]]:
+def _answered(asked: Mapping[str, Sequence[FrameRequest]], answers: Jobs) -> dict[str, list[Piece]]:
     every = answers.answer([ask for asks in asked.values() for ask in asks])
     found, first = {}, 0
     for name, asks in asked.items():

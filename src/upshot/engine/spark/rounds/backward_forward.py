@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from upshot.core.schema import Column, Schema
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.rounds.component import Propagation
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import MixedPiece, Piece, nothing
@@ -118,7 +118,7 @@ class BackwardForwardPropagation(Propagation):
         )
         for view, contents in self._unproven.items():
             if contents.layers > MOST_LAYERS:
-                (piece,) = yield [Request(contents.frame(self._session), contents.types, large=True)]
+                (piece,) = yield [FrameRequest(contents.frame(self._session), contents.types, large=True)]
                 self._unproven[view] = Contents.of(piece)
 
     def _prove(self, view: str, rows: Piece) -> None:

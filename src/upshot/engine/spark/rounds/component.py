@@ -20,7 +20,7 @@ from upshot.engine.spark.rounds.groups import grouped
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, signed
 from upshot.engine.spark.tables.differences import rows_without, settle_whole
-from upshot.engine.spark.tables.table import Table, TableStatistics, spilled
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
@@ -50,7 +50,7 @@ class Propagation:
     """The tables of what it reads are settled when it runs; its own are settled by it."""
 
     def __init__(
-        self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], jobs: Jobs,
+        self, plan: ComponentPlan, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], jobs: Jobs,
         limits: Limits, start: ComponentStart,
     ) -> None:  # fmt: skip
         self.plan, self.work = plan, ViewWork()

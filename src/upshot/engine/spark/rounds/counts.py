@@ -12,17 +12,17 @@ from upshot.core.rows import Row
 from upshot.core.types import NUMBER
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.set_frames import within
-from upshot.engine.spark.jobs.requests import BRANCHES, Request, Steps
+from upshot.engine.spark.jobs.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, united
 from upshot.engine.spark.tables.differences import settle_whole
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.spark.types import column_names
 
 
 def count(
-    table: Table, derived: Sequence[DataFrame], session: SparkSession, work: ViewWork, *, afresh: bool, large: bool
+    table: FrameTable, derived: Sequence[DataFrame], session: SparkSession, work: ViewWork, *, afresh: bool, large: bool
 ) -> Steps[None]:
     """Settle a counted table: `derived` are the derivations that come and go, or all there are if it is computed
     `afresh`; a last column says how often each comes (1) or goes (-1)."""
@@ -38,7 +38,7 @@ def count(
 
 
 class _Counting:
-    def __init__(self, table: Table, session: SparkSession) -> None:
+    def __init__(self, table: FrameTable, session: SparkSession) -> None:
         self._table, self._session = table, session
         self._names = column_names(len(table.types))
         self._number = f"c{len(self._names)}"
@@ -51,9 +51,9 @@ class _Counting:
         contents = Contents(types)
         if derived:
             if large or len(derived) > BRANCHES:
-                (piece,) = yield [Request(self._totals(derived), types, large=True)]
+                (piece,) = yield [FrameRequest(self._totals(derived), types, large=True)]
             else:
-                (piece,) = yield [Request(self._totals(derived), types, branches=len(derived))]
+                (piece,) = yield [FrameRequest(self._totals(derived), types, branches=len(derived))]
             contents = Contents.of(piece)
         self.derived = contents.count
         yield from settle_whole(self._table, contents, self._session)
@@ -69,10 +69,10 @@ class _Counting:
         for first in range(0, len(derived), room):
             some = derived[first : first + room]
             totals = self._totals(some)
-            asks.append(Request(totals, types, branches=len(some)))
+            asks.append(FrameRequest(totals, types, branches=len(some)))
             if looks_up:
                 keys = totals.select(*self._names)
-                asks.append(Request(old.hits(self._session, keys, self._table.types), types, branches=len(some)))
+                asks.append(FrameRequest(old.hits(self._session, keys, self._table.types), types, branches=len(some)))
         answers = yield asks
         totals = answers[::2] if looks_up else answers
         hits = answers[1::2] if looks_up else []
@@ -144,7 +144,7 @@ class _Counting:
         )
         after = f"c{len(self._names) + 1}"
         both = both.select(*self._names, self._number, (F.col(self._number) + F.col("gain")).alias(after))
-        (merged,) = yield [Request(both, (*stored, NUMBER), large=True)]
+        (merged,) = yield [FrameRequest(both, (*stored, NUMBER), large=True)]
         self.derived = merged.count
         if isinstance(merged, LocalPiece):
             gone = [row[:-1] for row in merged.rows if row[-2]]
@@ -155,10 +155,10 @@ class _Counting:
         before, now = F.col(self._number), F.col(after)
         gone_rows, come_rows = rows.filter(before > 0), rows.filter(now > 0)
         gone_piece, come_piece, came, went = yield [
-            Request(gone_rows.select(*self._names, before), stored, large=True),
-            Request(come_rows.select(*self._names, now.alias(self._number)), stored, large=True),
-            Request(come_rows.filter(before == 0).select(*self._names), table.types, large=True),
-            Request(gone_rows.filter(now == 0).select(*self._names), table.types, large=True),
+            FrameRequest(gone_rows.select(*self._names, before), stored, large=True),
+            FrameRequest(come_rows.select(*self._names, now.alias(self._number)), stored, large=True),
+            FrameRequest(come_rows.filter(before == 0).select(*self._names), table.types, large=True),
+            FrameRequest(gone_rows.filter(now == 0).select(*self._names), table.types, large=True),
         ]
         table.settle(old.changed(gone_piece, come_piece), came, went)
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.jobs.requests import BRANCHES, Request, Steps
+from upshot.engine.spark.jobs.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
 from upshot.engine.work import ViewWork
@@ -29,23 +29,23 @@ class Derivations:
         self.derived = 0
         """Distinct heads, once the answers are there."""
 
-    def asks(self) -> list[Request]:
+    def asks(self) -> list[FrameRequest]:
         types = self._known.types
         if self._present and not self._known.count:
             return []
         if self._large:
-            return [Request(self._sifted(in_one_part(united(self._frames)).distinct()), types, large=True)]
+            return [FrameRequest(self._sifted(in_one_part(united(self._frames)).distinct()), types, large=True)]
         asks = []
         looks_up = not self._known.is_local
         room = BRANCHES // 2 if looks_up else BRANCHES
         for first in range(0, len(self._frames), room):
             some = self._frames[first : first + room]
             if not looks_up:
-                asks.append(Request(in_one_part(united(some)), types, repeats=True, branches=len(some)))
+                asks.append(FrameRequest(in_one_part(united(some)), types, repeats=True, branches=len(some)))
             else:
                 derived = united(some).distinct()
-                asks.append(Request(derived, types, branches=len(some)))
-                asks.append(Request(self._known.hits(self._session, derived, types), types, branches=len(some)))
+                asks.append(FrameRequest(derived, types, branches=len(some)))
+                asks.append(FrameRequest(self._known.hits(self._session, derived, types), types, branches=len(some)))
         return asks
 
     def new_rows(self, answers: Sequence[Piece]) -> Steps[Piece]:
@@ -62,7 +62,7 @@ class Derivations:
         frames = [piece.frame(self._session) for piece in derived if piece.count]
         whole = united(frames) if len(frames) == 1 else united(frames).distinct()
         self.derived = sum(piece.count for piece in derived)
-        (piece,) = yield [Request(self._sifted(whole), self._known.types, large=True)]
+        (piece,) = yield [FrameRequest(self._sifted(whole), self._known.types, large=True)]
         return piece
 
     def _compared(self, derived: Sequence[LocalPiece], hits: Sequence[LocalPiece]) -> LocalPiece:

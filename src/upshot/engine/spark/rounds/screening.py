@@ -16,9 +16,9 @@ from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.pieces import LocalPiece, united
-from upshot.engine.spark.tables.table import Table, TableStatistics
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Change, State
 from upshot.plan.rule_plans import MATCHED, guard_plans
@@ -28,7 +28,7 @@ _FIRST = 64
 """Rows that are looked at before all others: most changes matter, and a few rows show it."""
 
 
-def screen(plan: ProgramPlan, table: Table, session: SparkSession, limits: Limits) -> Steps[None]:
+def screen(plan: ProgramPlan, table: FrameTable, session: SparkSession, limits: Limits) -> Steps[None]:
     """Mark a settled table of a base relation if no row of its change can matter to a view. A small change takes no
     job: it is looked at in the driver, on the tables of the local engine."""
     views = [view for layer in plan.normal.strata for view in layer]
@@ -42,7 +42,7 @@ def screen(plan: ProgramPlan, table: Table, session: SparkSession, limits: Limit
         parts = (rows[:_FIRST], rows[_FIRST:])
         table.is_irrelevant = not any(_any_matches(plan, table.schema, part, limits) for part in parts if part)
     else:
-        (found,) = yield [Request(_matching(guards, table, session).limit(1), table.types, here=True)]
+        (found,) = yield [FrameRequest(_matching(guards, table, session).limit(1), table.types, here=True)]
         table.is_irrelevant = not found.count
 
 
@@ -60,7 +60,7 @@ def _any_matches(plan: ProgramPlan, schema: Schema, rows: Sequence[Row], limits:
         storage.drop(changed)
 
 
-def _matching(guards: Sequence[Clause], table: Table, session: SparkSession) -> DataFrame:
+def _matching(guards: Sequence[Clause], table: FrameTable, session: SparkSession) -> DataFrame:
     schema = table.schema
     schemas = {schema.name: schema, MATCHED: schema}
 

@@ -6,10 +6,10 @@ from pyspark.sql import SparkSession
 
 from upshot.core.rows import Row
 from upshot.engine.spark.frames.set_frames import without
-from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, nothing
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 from upshot.spark.types import framed
 
 
@@ -24,11 +24,11 @@ def rows_without(some: Contents, others: Contents, session: SparkSession) -> Ste
     frame = some.frame(session)
     if others.count:
         frame = without(frame, others.frame(session), some.types, small=others.is_local)
-    (piece,) = yield [Request(frame, some.types, large=True)]
+    (piece,) = yield [FrameRequest(frame, some.types, large=True)]
     return piece
 
 
-def settle_whole(table: Table, contents: Contents, session: SparkSession) -> Steps[None]:
+def settle_whole(table: FrameTable, contents: Contents, session: SparkSession) -> Steps[None]:
     """Settle a table whose rows were computed from nothing: the change is the difference to the rows it had."""
     if table.is_known:
         table.settle(contents, nothing(table.types), nothing(table.types))
@@ -44,8 +44,8 @@ def settle_whole(table: Table, contents: Contents, session: SparkSession) -> Ste
     else:
         frames = old.frame(session, framed(types)), contents.frame(session, framed(types))
         came, went = yield [
-            Request(without(frames[1], frames[0], types, small=False), types, large=True),
-            Request(without(frames[0], frames[1], types, small=False), types, large=True),
+            FrameRequest(without(frames[1], frames[0], types, small=False), types, large=True),
+            FrameRequest(without(frames[0], frames[1], types, small=False), types, large=True),
         ]
     if before is table and not table.counted and isinstance(came, LocalPiece) and isinstance(went, LocalPiece):
         contents = old.changed(went, came)
@@ -56,7 +56,7 @@ def _all_of(contents: Contents, types: Types, session: SparkSession) -> Steps[Pi
     piece = contents.piece() if contents.count else nothing(contents.types)
     if piece is not None:
         return piece.narrowed(types)
-    (piece,) = yield [Request(contents.frame(session, framed(types)), types, large=True)]
+    (piece,) = yield [FrameRequest(contents.frame(session, framed(types)), types, large=True)]
     return piece
 
 

@@ -27,7 +27,7 @@ from upshot.engine.local.storage.codec import DAYS, MICROSECONDS, Codec
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.frames.functor_udfs import arrow_function
-from upshot.engine.spark.jobs.requests import Jobs, Request, checked_rows
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, checked_rows
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, with_one_nan
 from upshot.spark.failures import translated
 from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark, column_names, declared_type, spark_type
@@ -124,7 +124,7 @@ class InputRows:
         else:
             rows = piece.frame(self._jobs.session).groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
             types = tuple(schema.types[column] for column in key)
-            several = Request(rows.filter("n > 1").select(*names).limit(1), types)
+            several = FrameRequest(rows.filter("n > 1").select(*names).limit(1), types)
             shared = self._jobs.answer([several])[0].count > 0
         if shared:
             columns = ", ".join(f"`{schema.columns[column].name}`" for column in key)
@@ -186,7 +186,7 @@ class _Fit:
         value = source.try_cast(spark_type(column.type)) if given != spark_type(column.type) else source
         problems: dict[str, tuple[SparkColumn, str]] = {}
         if kind is Kind.RECORD:
-            value = arrow_function(_Records(column.type), "string")(value)
+            value = arrow_function(_RecordTexts(column.type), "string")(value)
             words = f"column `{column.name}` has a value that is none of `{column.type}`"
             problems["wrong-type"] = source.isNotNull() & value.isNull(), words
         if not column.type.nullable:
@@ -206,7 +206,7 @@ class _Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Records:
+class _RecordTexts:
     """The canonical texts of a column of records; NULL for what is none. Pickled by name."""
 
     type: Type

@@ -12,11 +12,11 @@ from upshot.engine.saved import Saved
 from upshot.engine.spark.jobs.requests import Jobs, Steps, local_piece
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.tables.table import Table, spilled
+from upshot.engine.spark.tables.table import FrameTable, spilled
 from upshot.spark.types import arrow_for_spark
 
 
-def adopted(table: Table, saved: Saved, jobs: Jobs) -> Steps[None]:
+def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
     """Make the saved rows the committed ones. Files that the executors reach stay where they are, and are read there;
     others are copied to the location."""
     if table.counted:
@@ -33,7 +33,7 @@ def adopted(table: Table, saved: Saved, jobs: Jobs) -> Steps[None]:
     table.committed = contents
 
 
-def _folder(table: Table, folder: str | Path, jobs: Jobs, rows: int | None = None) -> Piece:
+def _folder(table: FrameTable, folder: str | Path, jobs: Jobs, rows: int | None = None) -> Piece:
     """The rows of a folder, which must be as many as the store says, if it says so."""
     stored = jobs.workspace.adopted(folder)
     if rows is not None and stored.rows != rows:
@@ -49,7 +49,7 @@ def _folder(table: Table, folder: str | Path, jobs: Jobs, rows: int | None = Non
     return FilePiece((stored,), table.types, [column.name for column in table.schema.columns])
 
 
-def _change(table: Table, rows: pa.Table | str | Path, jobs: Jobs) -> Piece:
+def _change(table: FrameTable, rows: pa.Table | str | Path, jobs: Jobs) -> Piece:
     if isinstance(rows, str | Path):
         return _folder(table, rows, jobs)
     if not table.types:

@@ -11,15 +11,15 @@ from pyspark.sql import functions as F
 
 from upshot.core.rows import Row
 from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, nothing, united
-from upshot.engine.spark.tables.table import Table
+from upshot.engine.spark.tables.table import FrameTable
 
 Key = tuple[int, ...]
 
 
-class Kind(Enum):
+class StatementKind(Enum):
     INSERT = "insert"
     DELETE = "delete"
     UPSERT = "upsert"
@@ -27,17 +27,17 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class TableStatement:
     """`rows` are distinct; those of an upsert have distinct keys, the last row of a key counts."""
 
-    kind: Kind
+    kind: StatementKind
     rows: Piece
 
 
-def settle_statements(table: Table, statements: Sequence[Statement], session: SparkSession) -> Steps[None]:
+def settle_statements(table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> Steps[None]:
     """Settle a base table: statements apply in order, only their net effect counts."""
     here = all(isinstance(statement.rows, LocalPiece) for statement in statements)
-    replaces = any(statement.kind is Kind.REPLACE for statement in statements)
+    replaces = any(statement.kind is StatementKind.REPLACE for statement in statements)
     if here and (table.committed.is_local or not replaces):
         yield from _Few(table, statements, session).settle()
     else:
@@ -50,7 +50,7 @@ def settle_statements(table: Table, statements: Sequence[Statement], session: Sp
 class _Few:
     """Statements whose rows are in the driver: the rows that they touch are looked up, and followed one by one."""
 
-    def __init__(self, table: Table, statements: Sequence[Statement], session: SparkSession) -> None:
+    def __init__(self, table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> None:
         self._table, self._statements, self._session = table, statements, session
         self._key: Key | None = table.schema.keys[0] if table.schema.keys else None
         self._is_there: dict[Row, bool] = {}
@@ -64,7 +64,7 @@ class _Few:
         touched = dict.fromkeys(row for each in self._statements for row in _local(each.rows).rows)
         rows = LocalPiece.of(touched, table.types)
         old = yield from self._look_up(rows)
-        upserts = any(statement.kind is Kind.UPSERT for statement in self._statements)
+        upserts = any(statement.kind is StatementKind.UPSERT for statement in self._statements)
         if upserts and self._key is not None:
             wanted = keys_of(rows, self._key).places
             for row in old:
@@ -87,7 +87,7 @@ class _Few:
             return contents.come.places
         if self._key is None:
             hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
-            (hits,) = yield [Request(hits_of_rows, table.types, here=True)]
+            (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
             present = contents.present([_local(hits)])
             return dict.fromkeys(row for row in touched.rows if row in present)
         asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
@@ -98,23 +98,23 @@ class _Few:
         }
         return dict.fromkeys(table.neighbors[self._key])
 
-    def _apply(self, statement: Statement, *, index: bool) -> None:
+    def _apply(self, statement: TableStatement, *, index: bool) -> None:
         rows = _local(statement.rows).rows
         match statement.kind:
-            case Kind.REPLACE:
+            case StatementKind.REPLACE:
                 self._emptied = True
                 self._is_there = dict.fromkeys(rows, True)
-            case Kind.DELETE:
+            case StatementKind.DELETE:
                 self._is_there.update(dict.fromkeys(rows, False))
-            case Kind.INSERT:
+            case StatementKind.INSERT:
                 self._is_there.update(dict.fromkeys(rows, True))
-            case Kind.UPSERT:
+            case StatementKind.UPSERT:
                 for row in rows:
                     for other in self._by_key.get(self._key_of(row), ()):
                         self._is_there[other] = False
                     self._is_there[row] = True
                     self._remember(row)
-        if index and statement.kind in (Kind.INSERT, Kind.REPLACE):
+        if index and statement.kind in (StatementKind.INSERT, StatementKind.REPLACE):
             for row in rows:
                 self._remember(row)
 
@@ -132,9 +132,9 @@ def keys_of(rows: LocalPiece, key: Key) -> LocalPiece:
     return LocalPiece.of(dict.fromkeys(tuple(row[column] for column in key) for row in rows.rows), types)
 
 
-def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> Request:
+def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> FrameRequest:
     """Requests the rows in files that have one of the keys."""
-    return Request(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
+    return FrameRequest(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
 
 
 def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key: Key) -> list[Row]:
@@ -155,7 +155,7 @@ def _local(piece: Piece) -> LocalPiece:
 class _Many:
     """Statements of which one at least is large: each is worked out against the state that those before it left."""
 
-    def __init__(self, table: Table, statements: Sequence[Statement], session: SparkSession) -> None:
+    def __init__(self, table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> None:
         self._table, self._statements, self._session = table, statements, session
         self._types: Types = table.types
         self._current = table.committed
@@ -166,7 +166,7 @@ class _Many:
         for statement in self._statements:
             deleted = yield from self._deleted(statement)
             inserted: Piece = nothing(self._types)
-            if statement.kind is not Kind.DELETE:
+            if statement.kind is not StatementKind.DELETE:
                 inserted = yield from sifted(statement.rows, self._current, self._session, present=False)
             self._current = self._current.changed(deleted, inserted)
             came += [inserted] if inserted.count else []
@@ -178,22 +178,22 @@ class _Many:
         deleted = went[0] if went else nothing(self._types)
         self._table.settle(self._current, inserted, deleted)
 
-    def _deleted(self, statement: Statement) -> Steps[Piece]:
+    def _deleted(self, statement: TableStatement) -> Steps[Piece]:
         """The rows that leave the current state."""
         current, rows, session = self._current, statement.rows, self._session
-        if not current.count or statement.kind is Kind.INSERT:
+        if not current.count or statement.kind is StatementKind.INSERT:
             return nothing(self._types)
-        if statement.kind is Kind.DELETE:
+        if statement.kind is StatementKind.DELETE:
             return (yield from sifted(rows, current, session, present=True))
         frame = current.frame(session)
-        if statement.kind is Kind.UPSERT:
+        if statement.kind is StatementKind.UPSERT:
             key = self._table.schema.keys[0]
             keys = rows.frame(session).select(*(f"c{column}" for column in key))
             kinds = tuple(self._types[column] for column in key)
             frame = within(frame, keys, kinds, key, small=isinstance(rows, LocalPiece))
         if rows.count:
             frame = without(frame, rows.frame(session), self._types, small=isinstance(rows, LocalPiece))
-        (piece,) = yield [Request(frame, self._types, large=True)]
+        (piece,) = yield [FrameRequest(frame, self._types, large=True)]
         return piece
 
     def _net(self, came: Sequence[Piece], went: Sequence[Piece]) -> Steps[None]:
@@ -203,7 +203,7 @@ class _Many:
         for pieces, inside, outside in ((came, new, old), (went, old, new)):
             if pieces:
                 frame = united([piece.frame(self._session) for piece in pieces]).distinct()
-                asks.append(Request(self._between(frame, inside, outside), types, large=True))
+                asks.append(FrameRequest(self._between(frame, inside, outside), types, large=True))
         answers = yield asks
         inserted = answers[0] if came else nothing(types)
         deleted = answers[-1] if went else nothing(types)
@@ -221,25 +221,27 @@ def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: b
     if isinstance(rows, LocalPiece):
         hits: list[LocalPiece] = []
         if not contents.is_local:
-            answers = yield [Request(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)]
+            answers = yield [
+                FrameRequest(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)
+            ]
             hits = [_local(answers[0])]
         known = contents.present(hits)
         return rows.within(known) if present else rows.without(known)
     sift = within if present else without
     frame = sift(rows.frame(session), contents.frame(session), rows.types, small=contents.is_local)
-    (piece,) = yield [Request(frame, rows.types, large=True)]
+    (piece,) = yield [FrameRequest(frame, rows.types, large=True)]
     return piece
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------
 
 
-Near = Callable[[Table, Key], Steps[list[Row]]]
+Near = Callable[[FrameTable, Key], Steps[list[Row]]]
 """The rows after a change that share a key with an inserted one, those included."""
 
 
 def key_conflicts(
-    table: Table, key: Key, most: int, session: SparkSession, near: Near | None = None
+    table: FrameTable, key: Key, most: int, session: SparkSession, near: Near | None = None
 ) -> Steps[list[tuple[Row, Row]]]:
     """Pairs of rows that share a key once the change is made, one of them at least inserted; bounded. `near` finds the
     rows where the table does not hold them."""
@@ -265,7 +267,7 @@ def key_conflicts(
     return pairs
 
 
-def _rows_near(table: Table, inserted: LocalPiece, key: Key, session: SparkSession) -> Steps[list[Row]]:
+def _rows_near(table: FrameTable, inserted: LocalPiece, key: Key, session: SparkSession) -> Steps[list[Row]]:
     """The rows after a small change that share a key with an inserted one, those included."""
     known = table.neighbors.get(key)
     if known is None:
@@ -278,7 +280,7 @@ def _rows_near(table: Table, inserted: LocalPiece, key: Key, session: SparkSessi
     return [row for row in known if row not in gone] + inserted.rows
 
 
-def _shared_keys(table: Table, key: Key, most: int, session: SparkSession) -> Steps[list[Row]]:
+def _shared_keys(table: FrameTable, key: Key, most: int, session: SparkSession) -> Steps[list[Row]]:
     """Rows after a large change that share a key with another."""
     names = [f"c{column}" for column in key]
     types = tuple(table.types[column] for column in key)
@@ -286,5 +288,5 @@ def _shared_keys(table: Table, key: Key, most: int, session: SparkSession) -> St
     new = table.new_frame()
     near = within(new, keys, types, key, small=False)
     shared = near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter("n > 1").select(*names).limit(most)
-    (rows,) = yield [Request(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
+    (rows,) = yield [FrameRequest(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
     return _local(rows).rows

@@ -13,7 +13,7 @@ from upshot.core.errors import EngineError
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER
-from upshot.engine.spark.jobs.requests import Request, Steps
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, LocalPiece, Piece, Types, nothing
 from upshot.spark.types import framed
@@ -30,7 +30,7 @@ _versions = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AcceptedChange:
     """A change that was accepted, from one version of the rows to the next; None if what changed is not known."""
 
     before: int
@@ -43,7 +43,7 @@ class Step:
         return sum(rows.count for rows in self.change) if self.change is not None else 0
 
 
-class Table:
+class FrameTable:
     """`counted`: every stored row carries, in a last column, how often it is derived."""
 
     def __init__(self, schema: Schema, session: SparkSession, *, small: int = SMALL, counted: bool = False) -> None:
@@ -51,11 +51,11 @@ class Table:
         self._session, self.small = session, small
         self.types: Types = schema.types
         self.stored_types: Types = (*framed(schema.types), NUMBER) if counted else schema.types
-        self._steps: deque[Step] = deque(maxlen=MOST_STEPS)
+        self._steps: deque[AcceptedChange] = deque(maxlen=MOST_STEPS)
         self.committed = Contents(self.stored_types)
         self.is_known = False
         """True if the rows are those of a store, and only their numbers of derivations must be computed."""
-        self.previous: Table | None = None
+        self.previous: FrameTable | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
         self.rollback()
 
@@ -103,7 +103,7 @@ class Table:
         self.previous, self.is_known = None, False
         self.rollback()
 
-    def steps_since(self, version: int) -> list[Step] | None:
+    def steps_since(self, version: int) -> list[AcceptedChange] | None:
         """The accepted changes since a version; None if they are not remembered."""
         if version == self.version:
             return []
@@ -119,7 +119,7 @@ class Table:
             inserted, deleted = self.inserted, self.deleted
             if isinstance(inserted, LocalPiece) and isinstance(deleted, LocalPiece):
                 change = inserted, deleted
-        self._steps.append(Step(self.version, self.pending_version, change))
+        self._steps.append(AcceptedChange(self.version, self.pending_version, change))
         while sum(step.size for step in self._steps) > self.small:
             self._steps.popleft()
 
@@ -165,7 +165,7 @@ class Table:
         if pending.layers <= MOST_LAYERS and len(set(pending.folders())) <= MOST_FOLDERS:
             self.pending = yield from spilled(pending, self._session, self.small)
             return
-        (piece,) = yield [Request(pending.frame(self._session), self.stored_types, stays_in_files=True)]
+        (piece,) = yield [FrameRequest(pending.frame(self._session), self.stored_types, stays_in_files=True)]
         if piece.count != pending.count:
             raise miscounted(f"`{self.schema.name}`", pending.count, piece.count)
         self.pending = Contents.of(piece)
@@ -177,7 +177,7 @@ def spilled(contents: Contents, session: SparkSession, small: int) -> Steps[Cont
         return contents
     bare = Contents(contents.types, below=contents.below, minus=contents.minus, files=contents.files)
     parts = [part for part in (contents.gone, contents.come) if part.count]
-    written = yield [Request(part.frame(session), part.types, stays_in_files=True) for part in parts]
+    written = yield [FrameRequest(part.frame(session), part.types, stays_in_files=True) for part in parts]
     for part, piece in zip(parts, written, strict=True):
         if part.count != piece.count:
             raise miscounted("a change", part.count, piece.count)
@@ -199,7 +199,7 @@ def miscounted(name: str, known: int, written: int) -> EngineError:
 class TableStatistics:
     """Sizes for the planner, known without a job."""
 
-    def __init__(self, tables: Mapping[str, Table], sizes: Callable[[str], int | None] = lambda _: None) -> None:
+    def __init__(self, tables: Mapping[str, FrameTable], sizes: Callable[[str], int | None] = lambda _: None) -> None:
         self._tables, self._sizes = tables, sizes
 
     def size(self, relation: str) -> int:
