@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.core.resources import enough_resources
 from upshot.core.running_spark import running_session
 from upshot.database import durable
 from upshot.database.budget import memory_budget
@@ -53,12 +54,11 @@ def connect(
     reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default what the Spark setting
     `upshot.location` says, else beside a database on a lake. `max_rounds` bounds the recursion of a view before it ends
     in a `LimitError`, `max_firings` the rules that a transaction may set off, one after the other, before it ends in a
-    `RuleError`.
-    `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
-    `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
-    bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a million
-    commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers it.
-    `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
+    `RuleError`. `optimize` switches optimizations off (False) or names those to use: the answers are the same without
+    them. `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of
+    commits, bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a
+    million commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers
+    it. `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -71,13 +71,14 @@ def connect(
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     if path is None and keep is not None:
         raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
-    if path is None:
-        # Spark is looked at now: what is wrong with a session is an error of `connect`.
-        made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
-        return _keeping(made, keep_answers)
-    kept = durable.retention.retention_of(keep)
-    opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
-    return _keeping(opened, keep_answers, functions or {})
+    with enough_resources("opening the database"):
+        if path is None:
+            # Spark is looked at now: what is wrong with a session is an error of `connect`.
+            made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+            return _keeping(made, keep_answers)
+        kept = durable.retention.retention_of(keep)
+        opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
+        return _keeping(opened, keep_answers, functions or {})
 
 
 def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})) -> Database:
