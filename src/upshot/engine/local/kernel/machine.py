@@ -24,10 +24,11 @@ LENIENCE = 40
 """The factor on `PATIENCE` while another thread is loading it: a matter of seconds."""
 WORTH_WAITING = 1_000_000
 """Steps of one piece of work that is not begun without machine code."""
-TO_LOAD = 320 << 20
-"""Bytes of address space in which machine code is loaded: LLVM takes two thirds of them."""
+TO_LOAD = 512 << 20
+"""Bytes of address space that must be left to load machine code, which takes two fifths of them: the work needs some
+too, and the plain form gets further with little."""
 TO_COMPILE = 768 << 20
-"""The same where machine code is made first: it takes half of them."""
+"""The same where machine code is made first, which takes half of them."""
 _COMPILED = "upshot.engine.local.kernel.compiled"
 _PLAIN = entries()
 
