@@ -62,7 +62,7 @@ def test_machine_code_is_loaded_only_into_enough_address_space_and_the_want_of_i
             found.expect(found.patience + machine.WORTH_WAITING)
             found.compile()
     assert (found.is_compiled, started) == (False, [])
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [str(record.msg) for record in caplog.records] == [
         "no memory left to load machine code; the work goes on without it; allow more memory: `ulimit -v` bounds it"
     ]
     monkeypatch.undo()

@@ -103,7 +103,9 @@ class Machine:
         if not what and not self._has_lacked:
             raise error
         if not self._has_lacked:
-            log.warning("no %s left to load machine code; the work goes on without it; %s", what, more_of(what))
+            # Whole: the log of a service leaves out what is filled in.
+            message = f"no {what} left to load machine code; the work goes on without it; {more_of(what)}"
+            log.warning(message)
         self._has_lacked = True
         self.patience = LENIENCE * PATIENCE
 
