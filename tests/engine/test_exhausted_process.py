@@ -235,6 +235,24 @@ def test_commits_in_little_address_space_happen_whole_or_fail_by_name(tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
+SCARCE = """
+bound(500)
+with upshot.connect(sys.argv[1]) as db:
+    db.define(sys.argv[2])
+    import pyarrow
+    print(pyarrow.default_memory_pool().backend_name)
+"""
+
+
+@bounded
+def test_arrow_takes_address_space_as_it_needs_it_where_that_is_scarce(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    done = ended(LIMITS + SCARCE, str(tmp_path / "store"), CLOSURE)
+    assert (done.returncode, done.stdout) == (0, "system\n"), done.stderr
+
+
 OPENING = """
 import os, resource, sys
 import upshot, upshot.database.durable.durable

@@ -28,6 +28,17 @@ def address_space_left() -> int | None:
     return max(limit - int(pages[0]) * resource.getpagesize(), 0) if pages else None
 
 
+_SCARCE = 4 << 30
+
+
+def spare_address_space() -> None:
+    """Where address space is scarce, let Arrow take memory as it needs it, unless that is set. Its own allocators reserve
+    large pieces, and without one it ends the process. It looks when it is imported."""
+    left = address_space_left()
+    if left is not None and left < _SCARCE:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
 def _bounds(root: Path) -> list[int]:
     """The bounds of the control groups that this process is in, outer ones included; versions 1 and 2."""
     found = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
-from upshot.core.resources import enough_resources
+from upshot.core.resources import enough_resources, spare_address_space
 from upshot.core.running_spark import running_session
 from upshot.database import durable
 from upshot.database.budget import memory_budget
@@ -64,8 +64,8 @@ def connect(
     ...     _ = db.define(".decl edge(x: number, y: number)")
     """
     _refuse_engine(engine, spark, location, memory)
-    _refuse_bound("max_rounds", 1 if max_rounds is None else max_rounds)
-    _refuse_bound("max_firings", max_firings)
+    _refuse_bounds(max_rounds=1 if max_rounds is None else max_rounds, max_firings=max_firings)
+    spare_address_space()
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
     limits.functions.registered.update({name: UserFunction(code) for name, code in (functions or {}).items()})
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
@@ -94,10 +94,11 @@ def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., An
     return made
 
 
-def _refuse_bound(name: str, bound: object) -> None:
-    if not isinstance(bound, int) or bound < 1:
-        hint = "pass a positive integer, such as 1_000"
-        raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
+def _refuse_bounds(**bounds: object) -> None:
+    for name, bound in bounds.items():
+        if not isinstance(bound, int) or bound < 1:
+            hint = "pass a positive integer, such as 1_000"
+            raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
 
 
 def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:
