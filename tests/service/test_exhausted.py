@@ -33,7 +33,7 @@ def test_warming_without_descriptors_says_what_ran_out(
     monkeypatch.setattr(server.MACHINE, "load", load)
     with upshot.connect() as db, caplog.at_level(logging.WARNING):
         server._warm(db)
-    assert "there are no file descriptors left to load machine code" in caplog.text
+    assert "no file descriptors left to load machine code" in caplog.text
 
 
 def test_a_commit_goes_on_without_machine_code_if_it_cannot_be_loaded(
@@ -47,7 +47,7 @@ def test_a_commit_goes_on_without_machine_code_if_it_cannot_be_loaded(
     with caplog.at_level(logging.WARNING):
         found.expect(machine.PATIENCE)
     assert (found.is_compiled, found.patience > machine.PATIENCE) == (False, True)
-    assert "there are no file descriptors left" in caplog.text
+    assert "no file descriptors left" in caplog.text
     monkeypatch.undo()
     found.compile()
     assert found.is_compiled

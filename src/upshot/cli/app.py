@@ -33,7 +33,7 @@ from upshot.cli.options import (
     command,
 )
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK, EngineName, ExportTarget, OnError
+from upshot.cli.settings import ENGINE_FAILED, OK, EngineName, ExportTarget, OnError
 from upshot.strategies.names import WITH_RULES
 
 app = typer.Typer(
@@ -402,8 +402,7 @@ def warm(terminal: Terminal, engine: IgnoredEngine = EngineName.AUTO) -> int:
     """Compile the engine now and keep the machine code for later runs."""
     from upshot.engine.local.warm import main as compile_kernel
 
-    compile_kernel()
-    return OK
+    return OK if compile_kernel() else ENGINE_FAILED
 
 
 @app.command()

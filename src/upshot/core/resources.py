@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from upshot.core.errors import EngineError, Error
 
 _UNBOUNDED = 1 << 60
 """The limit that an unbounded control group reports, or more."""
@@ -14,6 +19,24 @@ def available_memory(root: Path = Path("/")) -> int:
     """Bytes that this process can have: the machine's memory, or less where a control group bounds it."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_bounds(root)])
+
+
+def address_space_left() -> int | None:
+    """Bytes of address space that this process may still map; None if they are unbounded, or cannot be counted."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(Path("/proc/self/statm")).split() if limit != resource.RLIM_INFINITY else ()
+    return max(limit - int(pages[0]) * resource.getpagesize(), 0) if pages else None
+
+
+_SCARCE = 4 << 30
+
+
+def spare_address_space() -> None:
+    """Where address space is scarce, let Arrow take memory as it needs it, unless that is set. Its own allocators reserve
+    large pieces, and without one it ends the process. It looks when it is imported."""
+    left = address_space_left()
+    if left is not None and left < _SCARCE:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def _bounds(root: Path) -> list[int]:
@@ -46,11 +69,17 @@ _WORDS = {
     "Too many open files": "file descriptors",
     "annot allocate memory": "memory",
     "failed to map segment": "memory",
+    "can't start new thread": "threads",
+}
+_LIMITS = {
+    "file descriptors": "`ulimit -n` bounds them",
+    "memory": "`ulimit -v` bounds it",
+    "threads": "`ulimit -u` bounds them, and `ulimit -v` their memory",
 }
 
 
 def exhausted(error: BaseException | None) -> str:
-    """The resource that ran out, `file descriptors` or `memory`; nothing for any other error.
+    """The resource that ran out, `file descriptors`, `memory` or `threads`; nothing for any other error.
 
     >>> exhausted(OSError(errno.EMFILE, "Too many open files")), exhausted(MemoryError()), exhausted(ValueError())
     ('file descriptors', 'memory', '')
@@ -60,10 +89,44 @@ def exhausted(error: BaseException | None) -> str:
             return "memory"
         if isinstance(error, OSError) and error.errno in _FILES:
             return "file descriptors"
-        if isinstance(error, ImportError):
-            # A library that could not be loaded only says so.
+        if isinstance(error, ImportError | OSError | RuntimeError):
+            # A library that could not be loaded, or a thread that could not be started, only says so.
             for words, what in _WORDS.items():
                 if words in str(error):
                     return what
         error = error.__cause__ or error.__context__
     return ""
+
+
+def more_of(what: str) -> str:
+    """What to do about a resource that ran out.
+
+    >>> more_of("file descriptors")
+    'allow more file descriptors: `ulimit -n` bounds them'
+    """
+    return f"allow more {what}: {_LIMITS[what]}"
+
+
+def ran_out(error: BaseException, during: str) -> EngineError | None:
+    """The error by name in the place of one that means that a resource ran out; None for any other.
+
+    >>> print(ran_out(MemoryError(), "a commit"))
+    error[out-of-memory]: no memory left for a commit
+      = help: allow more memory: `ulimit -v` bounds it
+    """
+    what = exhausted(error) if isinstance(error, Exception) and not isinstance(error, Error) else ""
+    if not what:
+        return None
+    code = "too-few-descriptors" if what == "file descriptors" else "out-of-memory"
+    return EngineError(f"no {what} left for {during}", code=code, help=more_of(what))
+
+
+@contextmanager
+def enough_resources(during: str) -> Iterator[None]:
+    """Give errors that mean that a resource ran out a name."""
+    try:
+        yield
+    except Exception as error:
+        if named := ran_out(error, during):
+            raise named from error
+        raise

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.core.resources import ran_out
 from upshot.core.rows import Rows
 from upshot.database import live, rules
 from upshot.database.changes import Changes, ChangeSet, Commit, reported
@@ -160,9 +161,11 @@ def settle(state: DatabaseState, proposal: Proposal) -> tuple[ChangeSet, Constra
                 announce(state, changes, proposal.afresh, deltas)
             for topic, event in state.live.events(deltas, state.version):
                 state.tell(event, topic)
-    except BaseException:
+    except BaseException as error:
         if not accepted:
             engine.rollback()
+        if named := ran_out(error, "the commit"):
+            raise named from error
         raise
     return changes, findings
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.core.resources import enough_resources, spare_address_space
 from upshot.core.running_spark import running_session
 from upshot.database import durable
 from upshot.database.budget import memory_budget
@@ -53,31 +54,31 @@ def connect(
     reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default what the Spark setting
     `upshot.location` says, else beside a database on a lake. `max_rounds` bounds the recursion of a view before it ends
     in a `LimitError`, `max_firings` the rules that a transaction may set off, one after the other, before it ends in a
-    `RuleError`.
-    `optimize` switches optimizations off (False) or names those to use: the answers are the same without them.
-    `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of commits,
-    bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a million
-    commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers it.
-    `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
+    `RuleError`. `optimize` switches optimizations off (False) or names those to use: the answers are the same without
+    them. `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of
+    commits, bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a
+    million commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers
+    it. `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
     """
     _refuse_engine(engine, spark, location, memory)
-    _refuse_bound("max_rounds", 1 if max_rounds is None else max_rounds)
-    _refuse_bound("max_firings", max_firings)
+    _refuse_bounds(max_rounds=1 if max_rounds is None else max_rounds, max_firings=max_firings)
+    spare_address_space()
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
     limits.functions.registered.update({name: UserFunction(code) for name, code in (functions or {}).items()})
     make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
     if path is None and keep is not None:
         raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
-    if path is None:
-        # Spark is looked at now: what is wrong with a session is an error of `connect`.
-        made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
-        return _keeping(made, keep_answers)
-    kept = durable.retention.retention_of(keep)
-    opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
-    return _keeping(opened, keep_answers, functions or {})
+    with enough_resources("opening the database"):
+        if path is None:
+            # Spark is looked at now: what is wrong with a session is an error of `connect`.
+            made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+            return _keeping(made, keep_answers)
+        kept = durable.retention.retention_of(keep)
+        opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
+        return _keeping(opened, keep_answers, functions or {})
 
 
 def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})) -> Database:
@@ -93,10 +94,11 @@ def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., An
     return made
 
 
-def _refuse_bound(name: str, bound: object) -> None:
-    if not isinstance(bound, int) or bound < 1:
-        hint = "pass a positive integer, such as 1_000"
-        raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
+def _refuse_bounds(**bounds: object) -> None:
+    for name, bound in bounds.items():
+        if not isinstance(bound, int) or bound < 1:
+            hint = "pass a positive integer, such as 1_000"
+            raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
 
 
 def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:

@@ -23,7 +23,7 @@ from types import FrameType
 import uvicorn
 
 from upshot.core.errors import UsageError, system_reason
-from upshot.core.resources import exhausted
+from upshot.core.resources import exhausted, more_of
 from upshot.database.database import Database
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.service import logs
@@ -163,7 +163,9 @@ def _warm(database: Database) -> None:
         what = exhausted(error)
         if not what:
             raise
-        logs.service.warning("there are no %s left to load machine code; it is loaded when work needs it", what)
+        logs.service.warning(
+            "no %s left to load machine code; it is loaded when work needs it; %s", what, more_of(what)
+        )
 
 
 RESERVED = 64

@@ -114,11 +114,12 @@ def refuse_others(root: Path) -> None:
 
 
 def _create(root: Path) -> None:
-    software = f"upshot {metadata.version('upshot')}"
     made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     try:
+        software = f"upshot {metadata.version('upshot')}"
         create_log(root, {"format": str(FORMAT), "created_by": software, "created_at": made})
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, metadata.PackageNotFoundError) as error:
+        # A package is not found either where no file descriptor is left to look for it.
         raise failed(f"be made at `{root}`", error) from error
 
 

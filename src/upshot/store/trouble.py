@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+
 from upshot.core.errors import EngineError, UsageError
+from upshot.core.resources import exhausted, more_of
 
 
 def damaged(what: str, *, help: str = "put back the whole folder from a copy") -> EngineError:
@@ -11,11 +14,13 @@ def damaged(what: str, *, help: str = "put back the whole folder from a copy") -
 
 def failed(what: str, why: object, *, help: str = "nothing was committed") -> EngineError:
     """A write that did not reach the disk. Nothing of it counts."""
-    return EngineError(
-        f"the store could not {what}: {_cause(why)}",
-        code="store-failed",
-        help=f"{help}; see that the disk has room and can be written, then try again",
-    )
+    if lack := exhausted(why if isinstance(why, BaseException) else None):
+        cure = more_of(lack)
+    elif isinstance(why, metadata.PackageNotFoundError) or getattr(why, "sqlite_errorname", "") == "SQLITE_CANTOPEN":
+        cure = f"see that it can be read and written, and {more_of('file descriptors')}"
+    else:
+        cure = "see that the disk has room and can be written, then try again"
+    return EngineError(f"the store could not {what}: {_cause(why)}", code="store-failed", help=f"{help}; {cure}")
 
 
 def _cause(why: object) -> str:

@@ -22,6 +22,7 @@ from upshot.cli.settings import (
 )
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import EngineError, Error, UsageError, VerifyError, system_reason
+from upshot.core.resources import exhausted, ran_out
 
 
 def finish(body: Callable[[Terminal], int], format: Format) -> NoReturn:
@@ -51,7 +52,7 @@ def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
         terminal.report([_of_system(error)])
         return ENGINE_FAILED
     except Exception as error:  # noqa: BLE001 - the last line of defense: a person gets a sentence, not a traceback
-        terminal.report([_of_bug(error)])
+        terminal.report([_of_system(error) if exhausted(error) else _of_bug(error)])
         return ENGINE_FAILED
 
 
@@ -66,9 +67,9 @@ def code_of(error: Error) -> int:
 
 
 def _of_system(error: BaseException) -> Diagnostic:
+    if named := ran_out(error, "the command"):
+        return named.diagnostic()
     match error:
-        case MemoryError():
-            return Diagnostic("out-of-memory", "out of memory")
         case RecursionError():
             return Diagnostic("too-deep", "the input is nested too deeply")
         case OSError(filename=name) if name is not None:

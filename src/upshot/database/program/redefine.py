@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from upshot.core.errors import DataError, Error, UsageError
+from upshot.core.resources import ran_out
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.database import live as live_queries
@@ -77,8 +78,10 @@ def _redefined(
             new.bindings.stage(engine, old, new)
         if stage is not None:
             stage(engine)
-    except BaseException:
+    except BaseException as error:
         engine.rollback()
+        if named := ran_out(error, "the definition"):
+            raise named from error
         raise
     corrected = lambda _: _changes_of_former_views(before, new)  # noqa: E731
     proposal = Proposal(new, examine, engine.propagate, corrected, _renewed(old, new), followed=followed_queries)

@@ -9,12 +9,15 @@ from upshot.engine.local.kernel.code_cache import sole_compiler
 from upshot.engine.local.kernel.machine import MACHINE
 
 
-def main() -> None:
+def main() -> bool:
+    """False if a resource ran out, which a warning names."""
     start = time.perf_counter()
     with sole_compiler():
         MACHINE.compile()
-    sys.stderr.write(f"kernel ready in {time.perf_counter() - start:.1f} s\n")
+    if MACHINE.is_compiled:
+        sys.stderr.write(f"kernel ready in {time.perf_counter() - start:.1f} s\n")
+    return MACHINE.is_compiled
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(not main())

@@ -16,7 +16,7 @@ from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer
-from upshot.engine.local.kernel.threads import pool
+from upshot.engine.local.kernel.threads import side_by_side
 from upshot.engine.local.storage.cells import Cells, size_of
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
@@ -170,9 +170,7 @@ class _Walks:
             words[K.K_ROOM], words[K.K_BUDGET] = quota, _SLICE
         shared = self._shared.ctypes.data
         addresses = [words.ctypes.data for words in self._workers]
-        others = [pool().submit(MACHINE.walk, shared, address) for address in addresses[1:]]
-        results = [MACHINE.walk(shared, addresses[0]), *(other.result() for other in others)]
-        return all(results)
+        return all(side_by_side(lambda address: MACHINE.walk(shared, address), addresses))
 
     def _gathered(self, done: int) -> int:
         """Close the gaps between what the workers wrote; the number of rows there are."""

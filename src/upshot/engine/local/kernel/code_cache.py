@@ -33,9 +33,11 @@ def cache_folder() -> Path | None:
 
     Numba looks only at the file of the function it compiles, so every source of the kernel counts in the folder's name.
     """
+    # Read first: where no file descriptor is left, this says so, and `version` only that there is no such package.
+    sources = [(Path(__file__).parent / f"{source}.py").read_bytes() for source in _SOURCES]
     digest = hashlib.sha256(version("numba").encode())
-    for source in _SOURCES:
-        digest.update((Path(__file__).parent / f"{source}.py").read_bytes())
+    for source in sources:
+        digest.update(source)
     name = f"kernel-{digest.hexdigest()[:16]}"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     for folder in (Path(__file__).parent / "__pycache__" / name, home / "upshot" / name):

@@ -10,7 +10,7 @@ from upshot.engine.local.kernel import layout as op
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer, load8, store8
-from upshot.engine.local.kernel.threads import pool
+from upshot.engine.local.kernel.threads import side_by_side
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.time_limit import check_time
 
@@ -88,8 +88,7 @@ class Crew:
             worker.set(op.S_QUOTA, quota)
             worker.set(op.S_NEXT, 0)
             worker.set(op.S_LIMIT, 0)
-        others = [pool().submit(w.run, self._phase, self._storage) for w in workers[1:]]
-        results = [workers[0].run(self._phase, self._storage), *(other.result() for other in others)]
+        results = side_by_side(lambda worker: worker.run(self._phase, self._storage), workers)
         added = sum(w.get(op.S_CHANGED) for w in workers) - before
         table.add_shared(added, [(w.get(op.S_NEXT), w.get(op.S_LIMIT)) for w in workers])
         return dict(zip(workers, results, strict=True))

@@ -1,6 +1,7 @@
 """Choose the form of the kernel: plain Python while little has been done, machine code from then on.
 
-Loading Numba takes most of a second; a program with a few hundred facts is finished before that.
+Loading Numba takes most of a second; a program with a few hundred facts is finished before that. Where memory or file
+descriptors are missing, the plain form goes on and machine code is tried again later.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from upshot.core.resources import exhausted
-from upshot.engine.local.kernel.code_cache import Compilation
+from upshot.core.resources import address_space_left, exhausted, more_of
+from upshot.engine.local.kernel.code_cache import Compilation, cache_folder, is_complete
 from upshot.engine.local.kernel.plain import entries
 
 log = logging.getLogger("upshot.engine")
@@ -23,6 +24,11 @@ LENIENCE = 40
 """The factor on `PATIENCE` while another thread is loading it: a matter of seconds."""
 WORTH_WAITING = 1_000_000
 """Steps of one piece of work that is not begun without machine code."""
+TO_LOAD = 512 << 20
+"""Bytes of address space that must be left to load machine code, which takes two fifths of them: the work needs some
+too, and the plain form gets further with little."""
+TO_COMPILE = 768 << 20
+"""The same where machine code is made first, which takes half of them."""
 _COMPILED = "upshot.engine.local.kernel.compiled"
 _PLAIN = entries()
 
@@ -36,6 +42,7 @@ class Machine:
         self.is_compiled = False
         self.seconds_waited = 0.0
         self._lenience = 0
+        self._has_lacked = False
         self._compilation = Compilation()
         self._bind(_PLAIN)
 
@@ -43,6 +50,7 @@ class Machine:
         """Loads machine code without switching to it; other threads go on without it while they have little to do."""
         self._lenience = LENIENCE
         try:
+            _require_room()
             self._compilation.start()
             self._compilation.wait()
             importlib.import_module(_COMPILED)
@@ -53,9 +61,9 @@ class Machine:
         """Switch to machine code, unless it is being made or loaded and the work at hand can go on without it."""
         if self.is_compiled:
             return
-        if not self._lenience:
-            self._compilation.start()
         can_go_on = self.patience > -WORTH_WAITING
+        if not self._lenience and not self._is_starting():
+            return
         if can_go_on and self._compilation.is_running:
             self.patience = PATIENCE
         elif can_go_on and self._lenience > 0:
@@ -70,17 +78,36 @@ class Machine:
             return
         begun = time.monotonic()
         try:
+            _require_room()
             self._compilation.wait()
             self._bind(importlib.import_module(_COMPILED).ENTRIES)
             self.is_compiled = True
-        except Exception as error:
-            what = exhausted(error)
-            if not what:
-                raise
-            # The plain form does the same work, if slowly; machine code is tried again after some more of it.
-            log.warning("there are no %s left to load machine code; the work goes on without it", what)
-            self.patience = LENIENCE * PATIENCE
+        except Exception as error:  # noqa: BLE001 - raised again unless a resource ran out
+            self._go_on_without(error)
         self.seconds_waited += time.monotonic() - begun
+
+    def _is_starting(self) -> bool:
+        """Begin to make machine code where it is missing; false if not even that can be found out for now."""
+        try:
+            _require_room()
+            self._compilation.start()
+        except Exception as error:  # noqa: BLE001 - raised again unless a resource ran out
+            self._go_on_without(error)
+            return False
+        return True
+
+    def _go_on_without(self, error: Exception) -> None:
+        """The plain form does the same work, if slowly; machine code is tried again after some more of it. What was
+        imported in part when a resource ran out may fail in another way the next time."""
+        what = exhausted(error)
+        if not what and not self._has_lacked:
+            raise error
+        if not self._has_lacked:
+            # Whole: the log of a service leaves out what is filled in.
+            message = f"no {what} left to load machine code; the work goes on without it; {more_of(what)}"
+            log.warning(message)
+        self._has_lacked = True
+        self.patience = LENIENCE * PATIENCE
 
     def expect(self, steps: int) -> None:
         """Tell the machine of work ahead, so that it compiles before it starts on a large one."""
@@ -109,6 +136,13 @@ class Machine:
         self.walk = entries["walk"]
         self.fill_slots = entries["fill_slots"]
         self.number_codes = entries["number_codes"]
+
+
+def _require_room() -> None:
+    """`MemoryError` if machine code does not fit into the address space: LLVM ends the process when it finds none."""
+    left = address_space_left()
+    if left is not None and left < (TO_LOAD if is_complete(cache_folder()) else TO_COMPILE):
+        raise MemoryError("machine code does not fit into the address space")
 
 
 MACHINE = Machine()

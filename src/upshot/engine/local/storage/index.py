@@ -8,7 +8,7 @@ from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer
-from upshot.engine.local.kernel.threads import WORKERS, pool
+from upshot.engine.local.kernel.threads import WORKERS, side_by_side
 
 _FIRST = 16
 
@@ -114,7 +114,7 @@ def rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
 
     pieces = range(0, old_count, _PIECE)
     if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
-        list(pool().map(move, pieces))
+        side_by_side(move, pieces)
     else:
         for first in pieces:
             move(first)

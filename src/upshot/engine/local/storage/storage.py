@@ -13,7 +13,7 @@ from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer
-from upshot.engine.local.kernel.threads import WORKERS, pool
+from upshot.engine.local.kernel.threads import WORKERS, side_by_side
 from upshot.engine.local.storage.cells import Cells, is_sparse
 from upshot.engine.local.storage.index import Index, rehashed
 from upshot.engine.local.storage.text_order import TextOrder
@@ -563,7 +563,7 @@ class Table:
             MACHINE.fill_slots(self.storage.tables, self.number, *piece)
 
         if MACHINE.is_compiled and len(pieces) > 1 and WORKERS > 1:
-            list(pool().map(enter, pieces))
+            side_by_side(enter, pieces)
         else:
             for piece in pieces:
                 enter(piece)
