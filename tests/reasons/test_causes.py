@@ -137,6 +137,24 @@ def test_causes_below_a_group_go_from_changed_row_to_changed_row(monkeypatch: py
     assert sum(asked) <= 20
 
 
+def test_a_best_value_that_takes_the_place_of_a_better_one_has_its_cause() -> None:
+    db = database(
+        ".decl road(x: symbol, y: symbol, n: number)\n.decl dist(x: symbol, y: symbol, n: number)\n"
+        "dist(X, Y, N) :- road(X, Y, N). dist(X, Z, N + M) :- dist(X, Y, N), road(Y, Z, M).\n"
+        "dist(X, Y, A) <= dist(X, Y, B) :- B <= A.\n.decl far(x: symbol)\nfar(Y) :- dist(_, Y, N), N > 5."
+    )
+    road = ("b", "c", 2)
+    changed(db, {"road": [("a", "b", 1), ("b", "c", 9), road, ("a", "c", 9), ("c", "b", 0)]}, {})
+    for sign in ("deleted", "inserted"):
+        rows = {"road": [road]}
+        changes = changed(db, {}, rows) if sign == "deleted" else changed(db, rows, {})
+        for name in ("dist", "far"):
+            found = changes[name].causes()
+            assert len(found) == _count(changes[name])
+            assert {getattr(cause, sign) for cause in found.values()} == {(("road", road),)}
+    assert '+ dist("a", "c", 3)' in str(db.why_changed("dist", ("a", "c", 9)))
+
+
 def test_what_did_not_change_has_no_cause() -> None:
     db = database(
         LINEAR

@@ -119,11 +119,28 @@ class Changed:
             else:
                 remark = "was there before" if change == CAME else "is still there"
                 parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
+        if not any(part.change for part in parts):
+            parts += self._better(instance.head, change)
         whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.rule.derived])
         return replace(
             whole, premises=tuple(parts), change=change,
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
+
+    def _better(self, key: Key, change: str) -> list[Derivation]:
+        """The better row that the group of a best value has in the other state, where all that derives the row is too.
+        Its own derivation changed: recursion only improves best values."""
+        relation, row = key
+        lattice = self.program.schemas[relation].lattice
+        if lattice is None:
+            return []
+        names = [f"X{place}" for place in range(len(row))]
+        args = tuple(Wildcard() if place == lattice.column else Variable(name) for place, name in enumerate(names))
+        types = dict(zip(names, self.program.schemas[relation].types, strict=True))
+        _, there = self._states(change)
+        values = dict(zip(names, row, strict=True))
+        rows = matching(there.search.world, Atom(relation, args), values, types, self.program.schemas)
+        return self._below([(relation, each) for each in rows], WENT if change == CAME else CAME)
 
     def _condition(self, instance: RuleInstance, place: int, change: str) -> Derivation:
         """A literal that is no row: negated, an aggregate, or a condition, which changes only with the others."""
