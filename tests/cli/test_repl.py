@@ -92,6 +92,20 @@ def test_a_line_of_a_statement_may_begin_with_a_colon() -> None:
         assert cut(text) == [ProgramText(text)]
 
 
+def test_sql_needs_no_mark() -> None:
+    assert cut("SELECT a FROM e\nselect b\n") == [QueryText("SELECT a FROM e"), QueryText("select b")]
+    assert cut("with t as (\nselect 1.5 as a)  select a,\nb from t; edge(1, 2).") == [
+        QueryText("with t as (\nselect 1.5 as a)  select a,\nb from t;"),
+        ProgramText("edge(1, 2)."),
+    ]
+    assert cut("create table t\n(a decimal(4.1));\nselect(X) :- edge(X, _).\nvalues(1).") == [
+        ProgramText("create table t\n(a decimal(4.1));"),
+        ProgramText("select(X) :- edge(X, _)."),
+        ProgramText("values(1)."),
+    ]
+    assert cut("create table t (a int)") == [Unfinished("create table t (a int)")]
+
+
 def test_bare_words_are_commands_at_the_start_of_a_statement_only() -> None:
     assert cut("help\n ? \nquit\nexit") == [Command(name, "") for name in ("help", "help", "quit", "quit")]
     assert cut("a() :-\nhelp\n, quit.") == [ProgramText("a() :-\nhelp\n, quit.")]
@@ -143,7 +157,9 @@ def test_queries_are_answered(repl: Run) -> None:
 
 def test_sql_is_answered_in_its_order(repl: Run) -> None:
     facts = "edge(1, 2). edge(2, 3).\n"
-    for query in (":sql SELECT p.b FROM path p ORDER BY p.b DESC", "? SELECT p.b FROM path p ORDER BY p.b DESC;"):
+    select = "SELECT p.b FROM path p ORDER BY p.b DESC"
+    view = "create view v as\nselect b from path;\nselect b from v order by b desc"
+    for query in (f":sql {select}", f"? {select};", select, f"{select};", view):
         ended = repl(f"{query}\n", "--format", "json", before=GRAPH + facts)
         assert (ended.code, ended.err) == (0, "")
         assert json.loads(ended.out.splitlines()[-1]) == {"columns": ["b"], "rows": [[3], [2]]}

@@ -53,6 +53,21 @@ def test_without_a_view_everything_is_explained(loaded: upshot.Database) -> None
     assert all(name in text for name in loaded.schemas)
 
 
+@pytest.mark.parametrize("heard", ["", ".view far events=all", ".rule r(X) when tc(X, X) do insert seen(X)."])
+def test_a_view_that_nobody_hears_says_so_in_place_of_a_plan(db: upshot.Database, heard: str) -> None:
+    db.define(
+        ".decl edge(x: number, y: number)\n.decl seen(x: number)\n.decl tc(x: number, y: number)\n"
+        "tc(X, Y) :- edge(X, Y).\ntc(X, Z) :- tc(X, Y), edge(Y, Z).\n.view tc materialized=false events=none\n"
+        ".decl far(x: number)\nfar(X) :- tc(X, 9).\n.view far materialized=false\n"
+        + (heard if "far" in heard else f".view far events=none\n{heard}")
+    )
+    with db.transaction() as tx:
+        tx.insert("edge", [(1, 2), (2, 9)])
+    plan = db.explain("tc").as_dict()["relations"]["tc"]["plan"]
+    assert ("nobody hears them" in plan) == (not heard)
+    assert ("tc_plus" in plan) == bool(heard)
+
+
 def test_the_explanation_is_data_too(loaded: upshot.Database) -> None:
     data = loaded.explain().as_dict()
     json.dumps(data)

@@ -34,6 +34,14 @@ def rows(browser: Browser) -> list[str]:
     return [" ".join(each.text.split()) for each in browser.all("#rows tbody tr")]
 
 
+def shown(browser: Browser) -> list[str]:
+    """The form of the rows that is marked as the one shown; the others look otherwise."""
+    line = {each.text: each.value_of_css_property("border-top-color") for each in browser.all("button[aria-pressed]")}
+    pressed = [each.text for each in browser.all('button[aria-pressed="true"]')]
+    assert len({line[each] for each in pressed} & {line[each] for each in line if each not in pressed}) == 0
+    return pressed
+
+
 def test_the_network_shows_the_wave_of_each_commit_as_it_happens(browser: Browser, served: Running) -> None:
     browser.go(at(served))
     browser.shows("svg.network", "open_path")
@@ -62,8 +70,11 @@ def test_rows_that_come_and_go_are_marked_as_it_happens(browser: Browser, served
 
 def test_a_binary_view_is_a_graph_too(browser: Browser, served: Running) -> None:
     browser.go(at(served, "#/view/closure"))
+    browser.one("tr.row")
+    assert shown(browser) == ["Table"]
     browser.click("Graph")
     browser.wait(lambda: len(browser.all("#graph .edge")) == 4, "four edges")
+    assert shown(browser) == ["Graph"]
     assert {each.text for each in browser.all("#graph text")} == {"app", "web", "net", "log"}
     commit(served, insert={"edge": [["log", "sys"]]})
     browser.wait(lambda: len(browser.all("#graph .edge.come")) == 2, "two edges that came")

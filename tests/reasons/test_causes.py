@@ -44,6 +44,11 @@ def changed(db: upshot.Database, insert: dict[str, Any], delete: dict[str, Any])
     return tx.changes
 
 
+def _count(changes: Any) -> int:
+    assert len(changes.inserted) or len(changes.deleted)
+    return len(changes.inserted) + len(changes.deleted)
+
+
 def tables(db: upshot.Database) -> dict[str, set[Any]]:
     return {name: set(db.rows(name)) for name in ("edge", "mark")}
 
@@ -93,6 +98,61 @@ def test_negation_and_aggregates_have_causes_of_either_sign() -> None:
     assert (free[2,].inserted, free[2,].deleted) == ((("edge", (2, 1)),), ())
     assert degree[1, 0].deleted == (("edge", (1, 2)),)
     assert degree[2, 1].inserted == degree[2, 0].inserted == (("edge", (2, 1)),)
+
+
+OVER_CLOSURE = LINEAR + (
+    ".decl degree(x: number, n: number)\n.decl high(x: number)\n.decl alone(x: number)\n"
+    "degree(X, N) :- mark(X), N = count : { tc(X, _) }. high(X) :- degree(X, N), N > 4.\n"
+    "alone(X) :- mark(X), !tc(X, _).\n"
+)
+
+
+def test_the_cause_of_a_group_or_a_negation_has_every_base_change_below_it() -> None:
+    edges = {("edge", (1, y)) for y in range(10, 20)}
+    for program in (OVER_CLOSURE, OVER_CLOSURE + ".view tc materialized=false events=none\n"):
+        db = database(program)
+        changed(db, {"mark": [(1,)]}, {})
+        changes = changed(db, {"edge": [row for _, row in edges]}, {})
+        for name in ("degree", "high", "alone"):
+            assert [{*cause.inserted} for cause in changes[name].causes().values()] == [edges] * _count(changes[name])
+        changes = changed(db, {}, {"edge": [row for _, row in edges]})
+        for name in ("degree", "high", "alone"):
+            assert [{*cause.deleted} for cause in changes[name].causes().values()] == [edges] * _count(changes[name])
+
+
+def test_causes_below_a_group_go_from_changed_row_to_changed_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    answers = PastState._answers
+
+    def counted(self: PastState, questions: Any) -> Any:
+        asked.append(len(questions))
+        return answers(self, questions)
+
+    monkeypatch.setattr(PastState, "_answers", counted)
+    db = database(OVER_CLOSURE)
+    changed(db, {"edge": [(x, x + 1) for x in range(60)], "mark": [(0,)]}, {})
+    causes = changed(db, {"edge": [(60, 61)]}, {})["degree"].causes()
+    assert {cause.inserted for cause in causes.values()} == {(("edge", (60, 61)),)}
+    # The rows that stay are not looked at: the derivation of the one that came has 61 rules.
+    assert sum(asked) <= 20
+
+
+def test_a_best_value_that_takes_the_place_of_a_better_one_has_its_cause() -> None:
+    db = database(
+        ".decl road(x: symbol, y: symbol, n: number)\n.decl dist(x: symbol, y: symbol, n: number)\n"
+        "dist(X, Y, N) :- road(X, Y, N). dist(X, Z, N + M) :- dist(X, Y, N), road(Y, Z, M).\n"
+        "dist(X, Y, A) <= dist(X, Y, B) :- B <= A.\n.decl far(x: symbol)\nfar(Y) :- dist(_, Y, N), N > 5."
+    )
+    road = ("b", "c", 2)
+    changed(db, {"road": [("a", "b", 1), ("b", "c", 9), road, ("a", "c", 9), ("c", "b", 0)]}, {})
+    for sign in ("deleted", "inserted"):
+        rows = {"road": [road]}
+        changes = changed(db, {}, rows) if sign == "deleted" else changed(db, rows, {})
+        for name in ("dist", "far"):
+            found = changes[name].causes()
+            assert len(found) == _count(changes[name])
+            assert {getattr(cause, sign) for cause in found.values()} == {(("road", road),)}
+    assert '+ dist("a", "c", 3)' in str(db.why_changed("dist", ("a", "c", 9)))
 
 
 def test_what_did_not_change_has_no_cause() -> None:

@@ -210,6 +210,23 @@ def test_a_webhook_is_told_of_a_query(receiver: Receiver) -> None:
         server.stop()
 
 
+@pytest.mark.parametrize("every", [{}, {"every": 0.1}])
+def test_a_webhook_of_one_sign_is_sent_nothing_for_the_other(receiver: Receiver, every: dict[str, float]) -> None:
+    server = serve()
+    try:
+        query = {"query": "closure($x, Y)", "parameters": {"x": "a"}, "view": None}
+        subscribe(server, receiver, **query, **every, events="delete")
+        assert receiver.wait(1)[0]["snapshot"]
+        for insert in (True, False):
+            with server.database.transaction() as tx:
+                (tx.insert if insert else tx.delete)("edge", [("a", "one"), ("a", "two")])
+            time.sleep(0.5 if insert else 0)
+        told = receiver.wait(2)
+        assert [(each["insert"], sorted(each["delete"])) for each in told[1:]] == [([], [["one"], ["two"]])]
+    finally:
+        server.stop()
+
+
 def test_a_query_may_be_sql() -> None:
     with Running(database_at()) as server:
         text = "select y from closure where x = :x order by y desc limit 1"

@@ -47,6 +47,18 @@ def change_program(
     )
 
 
+def unheard(plan: ProgramPlan, view: str, optimizations: Optimizations) -> str:
+    """The reason why no changes of a view on demand are computed: nobody hears them, nor those of a view over it. Empty
+    if they are computed."""
+    heard = set(plan.wanted(several_turns=True))
+    for component in reversed(plan.components):
+        if not heard.isdisjoint(component.views):
+            heard.update(component.reads)
+    if view in heard or not optimizations.event_paths:
+        return ""
+    return "no rules for changes: nobody hears them (`events=none`); its rows are derived when a query needs them"
+
+
 @dataclass(frozen=True, slots=True)
 class DemandGroup:
     """The rules without a gate (`gate` is None) or those of one gate. `folds` are aggregates, which are not joins:

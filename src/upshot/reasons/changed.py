@@ -34,7 +34,6 @@ from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, 
 
 CAME, WENT = "came", "went"
 SHOWN = 3
-"""Rows in the way of a negated literal, and solutions of a group, that are looked into."""
 
 
 @dataclass(slots=True)
@@ -47,6 +46,8 @@ class Changed:
     moment: Moment
     deltas: Mapping[str, tuple[Collection[Row], Collection[Row]]] = field(default_factory=dict)
     """Relations whose inserted and deleted rows are known."""
+    shown: int = SHOWN
+    """Rows in the way of a negated literal, and solutions of a group, that are looked into."""
     _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
     _solved: dict[tuple[int, int, int], ConcreteRule] = field(default_factory=dict)
@@ -118,11 +119,28 @@ class Changed:
             else:
                 remark = "was there before" if change == CAME else "is still there"
                 parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
+        if not any(part.change for part in parts):
+            parts += self._better(instance.head, change)
         whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.rule.derived])
         return replace(
             whole, premises=tuple(parts), change=change,
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
+
+    def _better(self, key: Key, change: str) -> list[Derivation]:
+        """The better row that the group of a best value has in the other state, where all that derives the row is too.
+        Its own derivation changed: recursion only improves best values."""
+        relation, row = key
+        lattice = self.program.schemas[relation].lattice
+        if lattice is None:
+            return []
+        names = [f"X{place}" for place in range(len(row))]
+        args = tuple(Wildcard() if place == lattice.column else Variable(name) for place, name in enumerate(names))
+        types = dict(zip(names, self.program.schemas[relation].types, strict=True))
+        _, there = self._states(change)
+        values = dict(zip(names, row, strict=True))
+        rows = matching(there.search.world, Atom(relation, args), values, types, self.program.schemas)
+        return self._below([(relation, each) for each in rows], WENT if change == CAME else CAME)
 
     def _condition(self, instance: RuleInstance, place: int, change: str) -> Derivation:
         """A literal that is no row: negated, an aggregate, or a condition, which changes only with the others."""
@@ -143,8 +161,8 @@ class Changed:
         if not rows:
             return plain
         other = WENT if change == CAME else CAME
-        below = tuple(self.derivation((atom.relation, row), other) for row in rows[:SHOWN])
-        more = f", {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
+        below = tuple(self._below([(atom.relation, row) for row in rows[: self.shown]], other))
+        more = f", {len(rows) - self.shown} more" * (len(rows) > self.shown)
         words = f"{'now' if change == CAME else 'until then'}: {len(rows)} {'went' if other == WENT else 'came'}{more}"
         height, size = max(part.height for part in below), 1 + sum(part.size for part in below)
         return replace(plain, kind=ABSENT, premises=below, change=change, remark=words, height=height, size=size)
@@ -163,8 +181,8 @@ class Changed:
         below: list[Derivation] = []
         rules = [self._solution_rule(instance.rule, place, part, group) for part, group in enumerate(groups)]
         for solutions, sign in ((gained, change), (lost, WENT if change == CAME else CAME)):
-            for part, solution in solutions[:SHOWN]:
-                below += self._changed_parts(RuleInstance(instance.head, rules[part], solution, ()), sign)
+            some = [RuleInstance(instance.head, rules[part], each, ()) for part, each in solutions[: self.shown]]
+            below += self._changed_parts(some, sign)
         came, went = (gained, lost) if change == CAME else (lost, gained)
         counts = [f"{len(rows)} {word}" for rows, word in ((came, "came"), (went, "went")) if rows]
         words = f"{plain.note}; {', '.join(counts)}"
@@ -184,23 +202,34 @@ class Changed:
             self._solved[rule.number, place, part] = group.rule(_FIRST_OF_GROUPS + len(self._solved))
         return self._solved[rule.number, place, part]
 
-    def _changed_parts(self, solution: RuleInstance, change: str) -> list[Derivation]:
-        """The changes of a solution that a group has in one state only: rows, and literals that are none."""
+    def _changed_parts(self, solutions: Sequence[RuleInstance], change: str) -> list[Derivation]:
+        """The changes of solutions that a group has in one state only: rows, and literals that are none."""
         here, _ = self._states(change)
-        here.telling.prepare([solution])
+        here.telling.prepare(solutions)
         keys = [
-            None if premise is None else (premise.relation, one_nan(premise.row(solution.binding)))
-            for _, premise in solution.rule.literals
+            [
+                None if premise is None else (premise.relation, one_nan(premise.row(solution.binding)))
+                for _, premise in solution.rule.literals
+            ]
+            for solution in solutions
         ]
-        stays = self._staying([key for key in keys if key is not None], change)
+        rows = [key for some in keys for key in some if key is not None]
+        stays = self._staying(rows, change)
+        changed = [key for key in dict.fromkeys(rows) if key not in stays]
+        told = dict(zip(changed, self._below(changed, change), strict=True))
         found: list[Derivation] = []
-        for place, key in enumerate(keys):
-            if key is None:
-                part = self._condition(solution, place, change)
-                found += [part] * bool(part.change)
-            elif key not in stays:
-                found.append(self.derivation(key, change))
+        for solution, some in zip(solutions, keys, strict=True):
+            for place, key in enumerate(some):
+                part = self._condition(solution, place, change) if key is None else told.get(key)
+                if part is not None and part.change:
+                    found.append(part)
         return found
+
+    def _below(self, keys: Sequence[Key], change: str) -> list[Derivation]:
+        """The changed parts of derivations of rows below a group or a negated literal."""
+        if self.deltas:
+            self.derivations(keys, change)
+        return [self.derivation(key, change) for key in keys]
 
     def _staying(self, keys: Sequence[Key], change: str) -> set[Key]:
         """The rows among these, which are in one state, that are in the other one too."""

@@ -67,7 +67,7 @@ def _read(session: ReplSession) -> None:
 
 
 def _converse(terminal: Terminal, session: ReplSession) -> None:
-    terminal.message("Type rules, +facts, -facts or ? queries. :help lists commands, :quit exits.")
+    terminal.message("Type rules, +facts, -facts, ? queries or SQL. :help lists commands, :quit exits.")
     lines = Input()
     while True:
         try:

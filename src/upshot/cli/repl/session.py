@@ -58,8 +58,9 @@ HELP = """\
 .decl edge(a: number, b: number)      declare a relation
 path(X, Y) :- edge(X, Y).             add a rule to a view; rules and changes end with a period
 +edge(1, 2), -edge(2, 3).             commit a transaction and show the changed views
-? path(1, X)                          query, in Datalog or SQL
-:sql SELECT b FROM path WHERE a = 1   query in SQL
+? path(1, X)                          query
+SELECT b FROM path WHERE a = 1        query in SQL, also after ? or :sql
+CREATE VIEW v AS SELECT b FROM path;  define in SQL, up to the semicolon
 :why path(1, 3)                       show how a row is derived
 :why-not path(3, 1)                   show why a row is missing, and what would insert it
 :what-if +edge(1, 2), -edge(2, 3)     show the effects of a transaction without committing it
@@ -165,6 +166,9 @@ class ReplSession:
 
     def _define(self, text: str) -> None:
         """Rules are added to those a view has. Facts of base relations are a transaction like any other."""
+        if is_select(text):
+            self._commit_definition(text, "<repl>")
+            return
         program = parse(text, "<repl>")
         facts = ground_facts(program)
         schemas = self.database.schemas
@@ -286,7 +290,7 @@ def _unfinished(text: str) -> Diagnostic:
         "unfinished-statement",
         "this statement is not finished, so it is dropped",
         Span(Source("<repl>", text), 0, len(first)),
-        help="end rules, facts and changes with a period; close brackets and comments",
+        help="end rules, facts and changes with a period, `CREATE …` with a semicolon; close brackets and comments",
     )
 
 

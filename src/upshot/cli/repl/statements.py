@@ -18,7 +18,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """`? body`"""
+    """`? body`, or a query in SQL."""
 
     body: str
 
@@ -32,7 +32,7 @@ class ChangeText:
 
 @dataclass(frozen=True, slots=True)
 class ProgramText:
-    """Declarations, rules, facts, directives."""
+    """Declarations, rules, facts, directives, in Datalog or SQL."""
 
     text: str
 
@@ -53,9 +53,13 @@ BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
 _COMMAND_LINE = re.compile(r"\s*:[A-Za-z][A-Za-z-]*(\s.*)?")
 
 
+_QUERY_WORD = re.compile(r"(?:select|with|values)\b", re.IGNORECASE)
+
+
 class Input:
-    """Collects lines until they make statements; only `:` and `?` and directives end with their line, all else with
-    a full stop. A command is one in the middle of a statement too: this is how to leave an unfinished one."""
+    """Collects lines until they make statements; commands, queries and directives end with their line, definitions in
+    SQL with a semicolon, all else with a full stop. A command is one in the middle of a statement too: this is how to
+    leave an unfinished one."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -121,13 +125,20 @@ def _end(text: str) -> int | None:
         return None
     if rest.startswith(":"):
         return _line_end(text, start)
-    if rest.startswith("?"):
-        stop = _stop(text, start, ";") if is_sql(rest[1:]) else _stop(text, start, ".")
+    if rest.startswith("?") or _is_sql_query(rest):
+        stop = _stop(text, start, ";") if is_sql(rest.removeprefix("?")) else _stop(text, start, ".")
         ends = (_balanced_line_end(text, start), stop)
         return min((end for end in ends if end is not None), default=None)
+    if rest[0].isalpha() and is_sql(rest):
+        return _stop(text, start, ";")
     if re.match(r"\.(?!rule\b|deny\b)[a-z]", rest) or re.match(r"\.deny\s+\w+\s+\w+\s*=", rest):
         return _balanced_line_end(text, start)
     return _stop(text, start + rest.startswith("."), ".")
+
+
+def _is_sql_query(text: str) -> bool:
+    """Test whether the text begins as a query of SQL does, without a mark."""
+    return _QUERY_WORD.match(text) is not None and is_sql(text)
 
 
 def _line_end(text: str, start: int) -> int | None:
@@ -165,6 +176,8 @@ def _statement(text: str) -> Statement:
         return Command(name, argument.strip())
     if rest.startswith("?"):
         return QueryText(rest[1:].removeprefix("-").strip())
+    if _is_sql_query(rest):
+        return QueryText(rest)
     if rest.startswith(("+", "-")):
         return ChangeText(signed_facts(rest))
     return ProgramText(rest)

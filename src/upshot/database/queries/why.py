@@ -90,7 +90,7 @@ def causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) ->
         states, found = PastStates(state, engine), dict[Row, Cause]()
         try:
             after, before = (reasons_in(states.world(each), program) for each in (version, version - 1))
-            changed = Changed(program, after, before, moment_of(state, version), deltas)
+            changed = Changed(program, after, before, moment_of(state, version), deltas, shown=sys.maxsize)
             for change, rows in ((CAME, changes[name].inserted), (WENT, changes[name].deleted)):
                 keys = {(name, one_nan(row)): row for row in rows}
                 for key, tree in changed.derivations(keys, change).items():

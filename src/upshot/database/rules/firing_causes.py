@@ -8,6 +8,7 @@ or lost between the states around the turn.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -153,7 +154,8 @@ class _Turn:
     def _between(self, before: int, after: int) -> Changed:
         if (before, after) not in self._changed:
             program, at = self._state.compiled.checked, moment_of(self._state, self._version)
-            self._changed[before, after] = Changed(program, self.reasons(after), self.reasons(before), at)
+            states = self.reasons(after), self.reasons(before)
+            self._changed[before, after] = Changed(program, *states, at, shown=sys.maxsize)
         return self._changed[before, after]
 
 

@@ -522,7 +522,7 @@ class LocalEngine:
             if view in component.plan.views:
                 views = self._now.on_demand if component.is_on_demand else None
                 if views is not None:
-                    return views.describe()
+                    return views.describe(view)
                 return component.describe(self._drivers, self.work.views.get(component.names))
         return ""
 

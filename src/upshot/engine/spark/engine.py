@@ -480,12 +480,12 @@ class SparkEngine:
         """The join plans of a view's component, as they would run now."""
         for component in self._now.plan.components if self._now.plan else ():
             if view in component.views:
-                return self._described(component)
+                return self._described(component, view)
         return ""
 
-    def _described(self, component: ComponentPlan) -> str:
+    def _described(self, component: ComponentPlan, view: str) -> str:
         if self._now.on_demand is not None and component.views[0] in self._now.on_demand.strategies:
-            return self._now.on_demand.describe()
+            return self._now.on_demand.describe(view)
         if component.strategy.procedure is Procedure.GROUPS:
             return "groups touched by the change are computed again, all in one Spark job"
         statistics = TableStatistics(self._now.tables)

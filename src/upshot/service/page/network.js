@@ -10,7 +10,7 @@ export async function networkSection(place, state) {
   const drawing = h("div", {});
   const wave = h("div", { id: "wave", "aria-live": "polite" });
   show(place, h("h1", {}, "Network"),
-    h("p", { class: "faint" }, "What rests on what. The last transaction's wave is drawn on it: rows that came and went, relation by relation."),
+    h("p", { class: "faint" }, "Relations, and the views and rules that read them, from left to right. What the last transaction inserted and deleted is marked."),
     wave, drawing);
   const draw = () => {
     const last = state.commits[0];
@@ -60,7 +60,7 @@ function box(relation, height, change, state) {
   const go = () => { location.hash = target; };
   const { x, y, width } = relation.box;
   const size = relation.role === "rule" ? "rule" : relation.stored === false ? "not stored" : plural(state.size(relation), "row");
-  const label = `${relation.name}, ${relation.role}, ${size}${change ? `, ${change.inserted} came, ${change.deleted} went` : ""}`;
+  const label = `${relation.name}, ${relation.role}, ${size}${change ? `, ${change.inserted} inserted, ${change.deleted} deleted` : ""}`;
   const signs = [change?.inserted ? s("tspan", { class: "come" }, `+${number(change.inserted)}`) : null, change?.inserted && change.deleted ? " " : null,
     change?.deleted ? s("tspan", { class: "gone" }, `−${number(change.deleted)}`) : null];
   return s("g", {

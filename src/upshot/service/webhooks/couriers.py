@@ -226,7 +226,8 @@ class Courier:
         return parcel
 
     async def _step(self, stream: ChangeStream) -> Parcel | None:
-        """The change of the next version that has one. While there is none the cursor moves on."""
+        """The change of the next version that has one which the receiver hears. While there is none the cursor moves
+        on."""
         since = self.webhook.cursor
         assert since is not None, "after the snapshot"
         if not self._steps:
@@ -238,11 +239,13 @@ class Courier:
                 past = await self._hub.read(
                     lambda: read_past(self._database, stream.selection, since, until, self._hub.standing)
                 )
-                self._steps.extend(past.steps)
+                self._steps.extend(each for each in past.steps if self._hears(each.inserted, each.deleted))
                 through = past.through
             else:
                 self._steps.extend(
-                    VersionChange(e.version, list(e.inserted), list(e.deleted)) for e in entries if e.counts
+                    VersionChange(e.version, list(e.inserted), list(e.deleted))
+                    for e in entries
+                    if e.counts and self._hears(e.inserted, e.deleted)
                 )
                 through = max(self._hub.version, since)
         if self._steps:
@@ -266,7 +269,7 @@ class Courier:
         else:
             await self._interval()
             until, net = await net_change(self._hub, stream, since)
-        if not (net.inserted or net.deleted):
+        if not self._hears(net.inserted, net.deleted):
             webhook.pending = None
             self._move_on(until)
             return None
@@ -278,6 +281,11 @@ class Courier:
                 webhook.pending = None
                 raise
         return self._parcel(since, until, net.inserted, net.deleted)
+
+    def _hears(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> bool:
+        """Test whether a change has rows of a sign that the receiver asked for."""
+        came, went, _ = heard(inserted, deleted, self.webhook.events, None)
+        return any(True for rows in (came, went) for _ in rows)
 
     async def _interval(self) -> None:
         if self.webhook.every == DEMAND:

@@ -25,7 +25,7 @@ from upshot.engine.local.storage.codec import Codec, null_code
 from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
-from upshot.plan.demand_plans import change_program
+from upshot.plan.demand_plans import change_program, unheard
 from upshot.plan.optimizations import Optimizations
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
@@ -299,8 +299,10 @@ class LocalOnDemandViews:
         for run in self._runs.values():
             yield from run.texts()
 
-    def describe(self) -> str:
-        """The rules of the last change, as they ran."""
+    def describe(self, view: str) -> str:
+        """The rules of the last change, as they ran, or why none follow it to the view."""
+        if reason := unheard(self._plan, view, self._optimizations):
+            return reason
         for key, run in reversed(self._runs.items()):
             if isinstance(key, tuple) and key[0] == "changes":
                 return run.describe()

@@ -21,7 +21,7 @@ from upshot.engine.spark.tables.differences import rows_without
 from upshot.engine.spark.tables.statements import sifted
 from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import change_program, group_plans, groups_of
+from upshot.plan.demand_plans import change_program, group_plans, groups_of, unheard
 from upshot.plan.following import stored_in
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
@@ -311,8 +311,10 @@ class OnDemandViews:
 
     # ---- printing ------------------------------------------------------------------------------------------------
 
-    def describe(self) -> str:
-        """The rules of the last change, as they would run now."""
+    def describe(self, view: str) -> str:
+        """The rules of the last change, as they would run now, or why none follow it to the view."""
+        if reason := unheard(self._plan, view, self._limits.optimizations):
+            return reason
         where = self._driver.describe()
         if not self._programs:
             return f"{where}\nits rules are made when a change reaches it; `upshot rewrite` shows them all"
