@@ -4,6 +4,7 @@ data, filters as soon as their variables are bound.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -111,17 +112,18 @@ def order_body(
     whatever its size was when the plan was made.
 
     What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
-    so that it fails only for a binding that satisfies the rest of the body.
+    so that it fails only for a binding that satisfies the rest of the body. Of several, what a test needs comes first,
+    and the test before the next one.
     """
     state = _Ordering(body, set(bound), resolve, types, statistics, last)
     if first is not None:
-        state.filters(may_fail=False)
+        state.filters()
         state.take(first)
     while state.waiting:
-        if state.filters(may_fail=False):
+        if state.filters():
             continue
         choice = state.next_atom(independent=True)
-        if choice is None and state.filters(may_fail=True):
+        if choice is None and state.fallible_filter():
             continue
         if choice is None:
             choice = state.next_atom(independent=False)
@@ -181,28 +183,45 @@ class _Ordering:
             for name in variables(literal):
                 self._users.setdefault(name, []).append(i)
         self._fails = [can_fail(literal, types) for literal in body]
+        self._guards = _guards(body, self._users)
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
         self._filters = dict.fromkeys(sorted(others, key=lambda i: _is_negated_atom(body[i])))
         self._ready = dict(self._filters)
 
-    def filters(self, *, may_fail: bool) -> bool:
-        """Append every filter that needs no further binding; whether there was one."""
+    def filters(self) -> bool:
+        """Append every filter that needs no further binding and cannot fail; whether there was one."""
         found_any = False
         while True:
-            ready = [i for i in self._filters if i in self._ready and (may_fail or not self._fails[i])]
-            progress = False
-            for i in ready:
-                found = _filter_steps(self._body[i], self._bound, self._resolve)
-                del self._ready[i]
-                if found:
-                    progress = found_any = True
-                    del self._filters[i], self.waiting[i]
-                    self.steps += found
-                    self._bind(step.target for step in found if isinstance(step, Compute))
+            ready = [i for i in self._filters if i in self._ready and not self._fails[i]]
+            progress = [i for i in ready if self._take_filter(i)]
             if not progress:
                 return found_any
+            found_any = True
+
+    def fallible_filter(self) -> bool:
+        """Append one filter that can fail; whether there was one. Those that a test needs come first, in the order of
+        the text: what can be tested then is tested before the next one."""
+        while self._ready:
+            if self._take_filter(min(self._ready, key=lambda i: (not self._is_wanted(i), i))):
+                return True
+        return False
+
+    def _is_wanted(self, i: int) -> bool:
+        """Whether a test needs what the literal computes. A value that is known, as that of a row of the head which is
+        derived again, is compared last, where it is computed otherwise."""
+        return self._guards[i] and self._bound.isdisjoint(equated(self._body[i]))
+
+    def _take_filter(self, i: int) -> bool:
+        found = _filter_steps(self._body[i], self._bound, self._resolve)
+        del self._ready[i]
+        if not found:
+            return False
+        del self._filters[i], self.waiting[i]
+        self.steps += found
+        self._bind(step.target for step in found if isinstance(step, Compute))
+        return True
 
     def next_atom(self, *, independent: bool) -> int | None:
         """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
@@ -255,6 +274,22 @@ class _Ordering:
         rows = fan_out(self._statistics, match.relation, len(atom.args), columns)
         is_product = bool(self._bound) and bool(atom.args) and not columns and rows != 1
         return _Expected(is_product, rows, -len(columns))
+
+
+def _guards(body: Sequence[Literal], users: Mapping[str, Sequence[int]]) -> list[bool]:
+    """For each literal, whether it can reject a binding, or computes what one needs that can. What only the head needs
+    rejects nothing."""
+    targets = [equated(literal) for literal in body]
+    defined = Counter(name for names in targets for name in names)
+    found = [not names or any(defined[name] > 1 for name in names) for names in targets]
+    queue = [i for i, is_guard in enumerate(found) if is_guard]
+    while queue:
+        for name in variables(body[queue.pop()]):
+            for i in users[name]:
+                if not found[i] and name in targets[i]:
+                    found[i] = True
+                    queue.append(i)
+    return found
 
 
 def _is_negated_atom(literal: Literal) -> bool:
