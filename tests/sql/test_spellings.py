@@ -28,6 +28,8 @@ QUERIES = [
     "SELECT array_agg(DISTINCT n)::text AS a FROM t",
     "SELECT g, array_agg(n ORDER BY n DESC, id) FILTER (WHERE n > 1)::text AS a FROM t GROUP BY g",
     "SELECT array_agg(d ORDER BY d, id)::text AS a FROM t WHERE id < 0",
+    "SELECT g, array_agg(n > 1 ORDER BY id)::text AS a FROM t GROUP BY g",
+    "SELECT g, array_agg(x ORDER BY id)::text AS a FROM (SELECT g, id, n > 1 AS x FROM t) AS q GROUP BY g",
     "SELECT g, every(n > 0) AS a FROM t GROUP BY g",
     "SELECT id FROM t WHERE n = ANY (ARRAY[1, 2])",
     "SELECT id FROM t WHERE n <> ALL (ARRAY[1, 2])",
