@@ -30,6 +30,7 @@ QUERIES = [
     "SELECT array_agg(d ORDER BY d, id)::text AS a FROM t WHERE id < 0",
     "SELECT g, array_agg(n > 1 ORDER BY id)::text AS a FROM t GROUP BY g",
     "SELECT g, array_agg(x ORDER BY id)::text AS a FROM (SELECT g, id, n > 1 AS x FROM t) AS q GROUP BY g",
+    r"SELECT id, E'\t\\ \x41 \'' || id AS a FROM t ORDER BY id LIMIT ALL",
     "SELECT g, every(n > 0) AS a FROM t GROUP BY g",
     "SELECT id FROM t WHERE n = ANY (ARRAY[1, 2])",
     "SELECT id FROM t WHERE n <> ALL (ARRAY[1, 2])",

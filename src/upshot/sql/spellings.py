@@ -168,11 +168,22 @@ def _letter(condition: exp.Expression) -> exp.Expression:
     return exp.Case(ifs=choices, default=exp.Literal.string("NULL"))
 
 
+def _escaped_text(node: exp.Expression) -> exp.Expression:
+    """`E'…'`, whose escapes the parser has read."""
+    return exp.Literal.string(node.name)
+
+
+def _without_limit(node: exp.Expression) -> None:
+    """`LIMIT ALL`."""
+    if isinstance(node.expression, exp.Var) and node.expression.name.upper() == "ALL":
+        node.pop()
+
+
 def _joined(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     return exp.DPipe(this=left, expression=right)
 
 
 _CHANGES: Mapping[type[exp.Expression], Change] = {
     exp.Anonymous: _anonymous, exp.EQ: _in_list, exp.NEQ: _in_list, exp.StartsWith: _starts,
-    exp.TimeToStr: _date_text, exp.ArrayAgg: _array_text,
+    exp.TimeToStr: _date_text, exp.ArrayAgg: _array_text, exp.ByteString: _escaped_text, exp.Limit: _without_limit,
 }  # fmt: skip
