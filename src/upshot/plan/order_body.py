@@ -4,16 +4,16 @@ data, filters as soon as their variables are bound.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from upshot.check.names.variables import variables
 from upshot.check.program import Literal
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
-from upshot.rewrite.demand.sip import can_fail, equated, is_bound
+from upshot.rewrite.demand.sip import can_fail, equated, is_bound, use_of, uses
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 
@@ -183,18 +183,21 @@ class _Ordering:
             for name in variables(literal):
                 self._users.setdefault(name, []).append(i)
         self._fails = [can_fail(literal, types) for literal in body]
-        self._guards = _guards(body, self._users)
+        self._use = uses(body)
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
         self._filters = dict.fromkeys(sorted(others, key=lambda i: _is_negated_atom(body[i])))
-        self._ready = dict(self._filters)
+        self._place = {i: place for place, i in enumerate(self._filters)}
+        self._ready = {i for i in self._filters if not self._fails[i]}
+        self._fallible = {i for i in self._filters if self._fails[i]}
+        self._order = sorted((self._use[i], i) for i in self._fallible)
 
     def filters(self) -> bool:
         """Append every filter that needs no further binding and cannot fail; whether there was one."""
         found_any = False
         while True:
-            ready = [i for i in self._filters if i in self._ready and not self._fails[i]]
+            ready = sorted(self._ready, key=self._place.__getitem__)
             progress = [i for i in ready if self._take_filter(i)]
             if not progress:
                 return found_any
@@ -203,19 +206,19 @@ class _Ordering:
     def fallible_filter(self) -> bool:
         """Append one filter that can fail; whether there was one. Those that a test needs come first, in the order of
         the text: what can be tested then is tested before the next one."""
-        while self._ready:
-            if self._take_filter(min(self._ready, key=lambda i: (not self._is_wanted(i), i))):
+        while self._order:
+            use, i = heappop(self._order)
+            now = use_of(self._body[i], use, self._bound)
+            if now is not use:
+                heappush(self._order, (now, i))
+            elif i in self._fallible and self._take_filter(i):
                 return True
         return False
 
-    def _is_wanted(self, i: int) -> bool:
-        """Whether a test needs what the literal computes. A value that is known, as that of a row of the head which is
-        derived again, is compared last, where it is computed otherwise."""
-        return self._guards[i] and self._bound.isdisjoint(equated(self._body[i]))
-
     def _take_filter(self, i: int) -> bool:
+        self._ready.discard(i)
+        self._fallible.discard(i)
         found = _filter_steps(self._body[i], self._bound, self._resolve)
-        del self._ready[i]
         if not found:
             return False
         del self._filters[i], self.waiting[i]
@@ -225,6 +228,8 @@ class _Ordering:
 
     def next_atom(self, *, independent: bool) -> int | None:
         """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
+        if not self._expected:
+            return None
         awaited: set[str] = set()
         if independent:
             awaited = {name for i in self._filters if self._fails[i] for name in equated(self._body[i])} - self._bound
@@ -263,8 +268,11 @@ class _Ordering:
             for i in self._users.get(name, ()):
                 if i in self._expected:
                     self._expected[i] = self._rows_of(i)
-                elif i in self._filters:
-                    self._ready[i] = None
+                elif i in self._filters and not self._fails[i]:
+                    self._ready.add(i)
+                elif i in self._filters and i not in self._fallible:
+                    self._fallible.add(i)
+                    heappush(self._order, (self._use[i], i))
 
     def _rows_of(self, i: int) -> _Expected:
         atom = self._body[i]
@@ -274,22 +282,6 @@ class _Ordering:
         rows = fan_out(self._statistics, match.relation, len(atom.args), columns)
         is_product = bool(self._bound) and bool(atom.args) and not columns and rows != 1
         return _Expected(is_product, rows, -len(columns))
-
-
-def _guards(body: Sequence[Literal], users: Mapping[str, Sequence[int]]) -> list[bool]:
-    """For each literal, whether it can reject a binding, or computes what one needs that can. What only the head needs
-    rejects nothing."""
-    targets = [equated(literal) for literal in body]
-    defined = Counter(name for names in targets for name in names)
-    found = [not names or any(defined[name] > 1 for name in names) for names in targets]
-    queue = [i for i, is_guard in enumerate(found) if is_guard]
-    while queue:
-        for name in variables(body[queue.pop()]):
-            for i in users[name]:
-                if not found[i] and name in targets[i]:
-                    found[i] = True
-                    queue.append(i)
-    return found
 
 
 def _is_negated_atom(literal: Literal) -> bool:
