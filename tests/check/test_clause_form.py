@@ -118,6 +118,19 @@ def test_a_variable_inside_and_outside_an_aggregate_is_one_variable() -> None:
     assert clauses(DECLARED + text) == ["p(N) :- a(X), N = count : { e(X, Y), Y < Z, Z = count : { e(Y, X) } }."]
 
 
+def test_a_variable_of_the_term_that_the_body_binds_belongs_to_the_aggregate() -> None:
+    assert clauses(DECLARED + "p(S) :- a(X), S = sum X : { e(Y, X), b(Y) }, X < S.") == [
+        "p(S) :- a(X), S = sum X_1 : { e(Y, X_1), b(Y) }, X < S."
+    ]
+    # What nothing outside binds is a witness; what the body does not bind is the value outside.
+    assert clauses(DECLARED + "p(X) :- N = max X : { a(X) }, N > 1.") == [
+        "p(X) :- N > 1, N = max X_1 : { a(X_1) }, a(X), N = X."
+    ]
+    outside = "p(N) :- a(X), N = sum X : { b(Y), Y > X }."
+    assert clauses(DECLARED + outside) == [outside]
+    assert clauses(DECLARED + "p(X) :- X = max X : { a(X) }.") == ["p(X) :- X = max X_1 : { a(X_1) }."]
+
+
 def test_negation_inside_an_aggregate_moves_inwards_too() -> None:
     assert clauses(DECLARED + "p(N) :- N = count : { a(X), !(b(X) ; X < 3) }.") == [
         "p(N) :- N = count : { a(X), !b(X), X >= 3 }."

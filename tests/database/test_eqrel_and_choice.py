@@ -84,6 +84,25 @@ def test_facts_and_loaded_rows_are_pairs_too() -> None:
     assert len(db.rows("same")) == 9
 
 
+@pytest.mark.parametrize("declared", ["eqrel", "choice-domain x, y"])
+@pytest.mark.parametrize("fact", ["", "r(8, 9)."])
+def test_a_relation_without_rules_takes_rows_from_files(declared: str, fact: str) -> None:
+    db = upshot.connect()
+    db.define(f".decl r(x: number, y: number) {declared}  {fact}")
+    with pytest.raises(upshot.DataError) as caught, db.transaction() as tx:
+        tx.insert("r", [(1, 2)])
+    assert fact or "`.input r`" in str(caught.value)
+    assert not db.define(f".decl r(x: number, y: number) {declared}  .input r  {fact}").warnings
+    for rows in ([(1, 2), (2, 3)], [(1, 3)]):
+        with db.transaction() as tx:
+            tx.insert("r", rows)
+    assert set(db.rows("r")) >= {(1, 2), (2, 3)}
+    with db.transaction() as tx:
+        tx.delete("r", [(1, 2), (1, 3), (2, 3)])
+    assert {x for x, _ in db.rows("r")} <= {8, 9}
+    db.verify()
+
+
 def test_a_choice_keeps_the_smallest_row_of_each_group() -> None:
     db = upshot.connect()
     db.define(CHOICE)

@@ -34,6 +34,20 @@ def test_what_is_written_is_read_back(options: str, tmp_path: Path) -> None:
         assert db.rows("r") == rows
 
 
+def test_records_are_read_from_arrays_and_null_is_nil(tmp_path: Path) -> None:
+    rows = '[[1, [1, "x"], {"Node": [{"Leaf": [1]}, {"E": []}]}], [2, null, {"E": []}]]'
+    (tmp_path / "r.json").write_text(rows)
+    with upshot.connect() as db:
+        types = ".type P = [a: number, b: symbol]  .type T = Leaf { v: number } | Node { l: T, r: T } | E {}"
+        db.define(f"{types}  .decl r(id: number, p: P, t: T)  .input r(IO=jsonfile)")
+        load_inputs(db, tmp_path)
+        assert set(db.rows("r")) == {(1, '[1, "x"]', "$Node($Leaf(1), $E)"), (2, "nil", "$E")}
+        (tmp_path / "r.json").write_text("[[3, null, null]]")
+        with pytest.raises(DataError) as caught:
+            load_inputs(db, tmp_path)
+        assert caught.value.code == "wrong-type"
+
+
 def test_a_sqlite_table_is_replaced(tmp_path: Path) -> None:
     for value in (1, 2):
         with upshot.connect() as db:

@@ -200,6 +200,32 @@ def test_what_can_fail_is_computed_before_what_needs_its_result() -> None:
     ]
 
 
+def test_a_test_of_a_computed_value_comes_before_what_it_guards() -> None:
+    text = declared("p(Z) :- a(X, Y), U = 7 / X, W = Y - 1, Z = U / W, W != 0.", a=2)
+    (plan,) = load(text, Given({"a": 5}))
+    assert steps(plan) == [
+        "for each all row of a(X, Y)",
+        "let W = Y - 1",
+        "test W != 0",
+        "let U = 7 / X",
+        "let Z = U / W",
+        "insert p(Z)",
+    ]
+
+
+def test_a_test_of_a_computed_value_comes_before_a_division_that_a_join_needs() -> None:
+    text = declared("p(W) :- a(X, Y), Z = 7 / X, U = X * Y, b(Z, W), U != 0.", a=2, b=2)
+    (plan,) = load(text, Given({"a": 5, "b": 700}))
+    assert steps(plan) == [
+        "for each all row of a(X, Y)",
+        "let U = X * Y",
+        "test U != 0",
+        "let Z = 7 / X",
+        "probe b(Z, W) on column 0",
+        "insert p(W)",
+    ]
+
+
 # ---- laws over random bodies --------------------------------------------------------------------
 
 

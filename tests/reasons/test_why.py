@@ -50,6 +50,15 @@ def test_on_a_circle_a_row_never_rests_on_itself_and_all_derivations_end() -> No
         assert len(list(db.why("closure", (0, 2), limit=5))) == 1
 
 
+def test_a_division_is_computed_only_where_its_guard_holds() -> None:
+    text = ".decl a(x: number, y: number)  .decl t(z: number, x: number)\n"
+    rule = "t(Z, X) :- a(X, Y), Z = 10 / (X - 1), U = Y * X, U != 1."
+    with database(text + rule, a=[(1, 1), (2, 1), (6, 2)]) as db:
+        assert [line.strip("├└─ ") for line in db.why("t", (10, 2)).text().splitlines()[1:]] == [
+            "a(2, 1)            base fact", "10 = 10 / (2 - 1)", "2 = 1 * 2", "2 != 1",
+        ]  # fmt: skip
+
+
 def test_a_limit_may_be_beyond_all_that_can_be_counted() -> None:
     with database(edge=ring(4)) as db:
         assert len(list(db.why("closure", (0, 2), limit=10**20))) == 1

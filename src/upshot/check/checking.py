@@ -76,7 +76,7 @@ def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgra
     short = short_forms(items.declarations, items.denies, known, findings)
     items.denies.extend(short.denies)
     denied = frozenset(d.head.relation for d in items.denies)
-    input_part = _input_parts(known, denied, items.directives)
+    input_part = _input_parts(known, denied, items.directives, special.loaded)
     maker = ClauseMaker(known.schemas, known.vague, types, findings)
     names = NameCheck(known.schemas, denied, findings, rules=frozenset(rule.name for rule in items.active))
     made = _rules(items.rules, maker, names, earlier)
@@ -251,8 +251,10 @@ def _assign_roles(known: Relations, rules: Iterable[Rule | DisjunctiveRule]) -> 
                     known.schemas[head.relation] = replace(schema, role=Role.VIEW)
 
 
-def _input_parts(known: Relations, denied: frozenset[str], directives: Iterable[Directive]) -> dict[str, str]:
-    """A hidden base relation for every view that is also read from a file."""
+def _input_parts(
+    known: Relations, denied: frozenset[str], directives: Iterable[Directive], loaded: Mapping[str, str]
+) -> dict[str, str]:
+    """A hidden base relation for every view that is also read from a file; `loaded` is where the rows go."""
     parts: dict[str, str] = {}
     for directive in directives:
         schema = known.schemas.get(directive.relation)
@@ -262,6 +264,8 @@ def _input_parts(known: Relations, denied: frozenset[str], directives: Iterable[
             if schema.name in known.vague:
                 known.vague.add(name)
             parts[schema.name] = name
+            enters = known.schemas[loaded.get(schema.name, schema.name)]
+            known.schemas[enters.name] = replace(enters, role=Role.VIEW)
     return parts
 
 

@@ -315,14 +315,18 @@ class DatabaseState:
         home = self.compiled.home(name)
         if home is not None:
             return self.compiled.schema(home)
-        below = ", ".join(
-            f"`{relation}`" for relation in explain.dependencies.base_relations_of(name, self.compiled.checked)
-        )
+        checked = self.compiled.checked
+        relations = explain.dependencies.base_relations_of(name, checked)
+        below = ", ".join(f"`{relation}`" for relation in relations if relation not in checked.parts)
         kind = "constraint" if schema.role is Role.CONSTRAINT else "view"
+        if not below and any(checked.parts.get(relation) == name for relation in relations):
+            hint = f"declare `.input {name}`, and rows can be inserted into it"
+        elif below:
+            hint = f"change the base relations it depends on, {below}, or have `db.realize` find the changes"
+        else:
+            hint = "it depends on no base relation"
         raise DataError(
             f"`{name}` is a {kind}: its rows are derived and cannot be changed directly",
             code="not-a-base-relation",
-            help=f"change the base relations it depends on, {below}, or have `db.realize` find the changes"
-            if below
-            else "it depends on no base relation",
+            help=hint,
         )

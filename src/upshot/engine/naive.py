@@ -95,7 +95,8 @@ class OracleState:
 
     def solve(self, body: Iterable[Formula], binding: Binding, outside: frozenset[str]) -> list[Binding]:
         """Every extension of `binding` that makes the body true; `outside` are the names visible around it."""
-        left, bound, solutions = sorted(body, key=computes), set(binding), [binding]
+        literals = sorted(body, key=computes)
+        left, bound, solutions = sorted(literals, key=lambda each: is_result(each, literals)), set(binding), [binding]
         scope = outside.union(*map(names, left))
         while left:
             literal = next(each for each in left if ready(each, bound, scope))
@@ -207,6 +208,14 @@ def names(node: SyntaxNode, *, inside: bool = False) -> frozenset[str]:
 
 def computes(literal: Formula) -> bool:
     return any(isinstance(each, Call | Aggregate) for each in nodes(literal))
+
+
+def is_result(literal: Formula, body: Sequence[Formula]) -> bool:
+    """Test whether the literal computes a value that no other one reads: it can wait until all others hold."""
+    if not computes(literal) or not isinstance(literal, Comparison) or literal.op != "=":
+        return False
+    others = frozenset[str]().union(*(names(each, inside=True) for each in body if each is not literal))
+    return any(isinstance(side, Variable) and side.name not in others for side in (literal.left, literal.right))
 
 
 def ready(literal: Formula, bound: set[str], scope: frozenset[str]) -> bool:

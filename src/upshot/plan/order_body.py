@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from upshot.check.names.variables import variables
 from upshot.check.program import Literal
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
-from upshot.rewrite.demand.sip import can_fail, equated, is_bound
+from upshot.rewrite.demand.sip import can_fail, equated, is_bound, use_of, uses
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 
@@ -111,17 +112,18 @@ def order_body(
     whatever its size was when the plan was made.
 
     What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
-    so that it fails only for a binding that satisfies the rest of the body.
+    so that it fails only for a binding that satisfies the rest of the body. Of several, what a test needs comes first,
+    and the test before the next one.
     """
     state = _Ordering(body, set(bound), resolve, types, statistics, last)
     if first is not None:
-        state.filters(may_fail=False)
+        state.filters()
         state.take(first)
     while state.waiting:
-        if state.filters(may_fail=False):
+        if state.filters():
             continue
         choice = state.next_atom(independent=True)
-        if choice is None and state.filters(may_fail=True):
+        if choice is None and state.fallible_filter():
             continue
         if choice is None:
             choice = state.next_atom(independent=False)
@@ -181,31 +183,53 @@ class _Ordering:
             for name in variables(literal):
                 self._users.setdefault(name, []).append(i)
         self._fails = [can_fail(literal, types) for literal in body]
+        self._use = uses(body)
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
         self._filters = dict.fromkeys(sorted(others, key=lambda i: _is_negated_atom(body[i])))
-        self._ready = dict(self._filters)
+        self._place = {i: place for place, i in enumerate(self._filters)}
+        self._ready = {i for i in self._filters if not self._fails[i]}
+        self._fallible = {i for i in self._filters if self._fails[i]}
+        self._order = sorted((self._use[i], i) for i in self._fallible)
 
-    def filters(self, *, may_fail: bool) -> bool:
-        """Append every filter that needs no further binding; whether there was one."""
+    def filters(self) -> bool:
+        """Append every filter that needs no further binding and cannot fail; whether there was one."""
         found_any = False
         while True:
-            ready = [i for i in self._filters if i in self._ready and (may_fail or not self._fails[i])]
-            progress = False
-            for i in ready:
-                found = _filter_steps(self._body[i], self._bound, self._resolve)
-                del self._ready[i]
-                if found:
-                    progress = found_any = True
-                    del self._filters[i], self.waiting[i]
-                    self.steps += found
-                    self._bind(step.target for step in found if isinstance(step, Compute))
+            ready = sorted(self._ready, key=self._place.__getitem__)
+            progress = [i for i in ready if self._take_filter(i)]
             if not progress:
                 return found_any
+            found_any = True
+
+    def fallible_filter(self) -> bool:
+        """Append one filter that can fail; whether there was one. Those that a test needs come first, in the order of
+        the text: what can be tested then is tested before the next one."""
+        while self._order:
+            use, i = heappop(self._order)
+            now = use_of(self._body[i], use, self._bound)
+            if now is not use:
+                heappush(self._order, (now, i))
+            elif i in self._fallible and self._take_filter(i):
+                return True
+        return False
+
+    def _take_filter(self, i: int) -> bool:
+        self._ready.discard(i)
+        self._fallible.discard(i)
+        found = _filter_steps(self._body[i], self._bound, self._resolve)
+        if not found:
+            return False
+        del self._filters[i], self.waiting[i]
+        self.steps += found
+        self._bind(step.target for step in found if isinstance(step, Compute))
+        return True
 
     def next_atom(self, *, independent: bool) -> int | None:
         """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
+        if not self._expected:
+            return None
         awaited: set[str] = set()
         if independent:
             awaited = {name for i in self._filters if self._fails[i] for name in equated(self._body[i])} - self._bound
@@ -244,8 +268,11 @@ class _Ordering:
             for i in self._users.get(name, ()):
                 if i in self._expected:
                     self._expected[i] = self._rows_of(i)
-                elif i in self._filters:
-                    self._ready[i] = None
+                elif i in self._filters and not self._fails[i]:
+                    self._ready.add(i)
+                elif i in self._filters and i not in self._fallible:
+                    self._fallible.add(i)
+                    heappush(self._order, (self._use[i], i))
 
     def _rows_of(self, i: int) -> _Expected:
         atom = self._body[i]

@@ -17,6 +17,9 @@ from upshot.values.functors import bare_name
 ELEMENT = "element"
 """The mark of a joined text that stands for an array: the value whose text is joined."""
 
+OUTPUT = "output"
+"""The mark of a cast to text that writes a boolean as `t` or `f`, as PostgreSQL does inside arrays and CONCAT."""
+
 Change = Callable[[exp.Expression], exp.Expression | None]
 
 _PARTS: Mapping[str, tuple[str, int]] = {
@@ -123,8 +126,17 @@ def _array_text(node: exp.Expression) -> exp.Expression | None:
     return None
 
 
+def output_text(value: exp.Expression) -> exp.Expression:
+    """The value as PostgreSQL prints it, which is not its cast if it is a boolean."""
+    made = exp.Cast(this=value.copy(), to=exp.DataType.build("text"))
+    made.meta[OUTPUT] = True
+    return made
+
+
 def _element(value: exp.Expression) -> exp.Expression:
-    text = exp.cast(value.copy(), "text")
+    if isinstance(value, exp.Predicate | exp.Connector | exp.Not):
+        return _letter(value)
+    text = output_text(value)
     special = exp.Literal.string(_QUOTED)
     plain = exp.Translate(this=text.copy(), from_=special, to=exp.Literal.string(""))
     test = reduce(
@@ -150,11 +162,28 @@ def _element(value: exp.Expression) -> exp.Expression:
     )
 
 
+def _letter(condition: exp.Expression) -> exp.Expression:
+    words = ((condition.copy(), "t"), (exp.not_(condition.copy()), "f"))
+    choices = [exp.If(this=test, true=exp.Literal.string(word)) for test, word in words]
+    return exp.Case(ifs=choices, default=exp.Literal.string("NULL"))
+
+
+def _escaped_text(node: exp.Expression) -> exp.Expression:
+    """`E'…'`, whose escapes the parser has read."""
+    return exp.Literal.string(node.name)
+
+
+def _without_limit(node: exp.Expression) -> None:
+    """`LIMIT ALL`."""
+    if isinstance(node.expression, exp.Var) and node.expression.name.upper() == "ALL":
+        node.pop()
+
+
 def _joined(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     return exp.DPipe(this=left, expression=right)
 
 
 _CHANGES: Mapping[type[exp.Expression], Change] = {
     exp.Anonymous: _anonymous, exp.EQ: _in_list, exp.NEQ: _in_list, exp.StartsWith: _starts,
-    exp.TimeToStr: _date_text, exp.ArrayAgg: _array_text,
+    exp.TimeToStr: _date_text, exp.ArrayAgg: _array_text, exp.ByteString: _escaped_text, exp.Limit: _without_limit,
 }  # fmt: skip

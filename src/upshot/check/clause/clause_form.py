@@ -6,7 +6,7 @@ the opposite comparison, and whether an operand can be NULL is only known for a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -107,19 +107,23 @@ class Lifting:
     """Moves the aggregates and ranges of one clause onto variables of their own.
 
     A variable that occurs in an aggregate and outside it is one variable; a variable that occurs only inside belongs to
-    that aggregate, and is renamed when another aggregate uses the same name for its own.
+    that aggregate, and is renamed when another aggregate uses the same name for its own. So does a variable of the
+    aggregate's term that the aggregate's body binds, unless the outside has no other value for it: it is a witness.
     """
 
     def __init__(self, taken: set[str], findings: Findings, parameters: Mapping[str, Constant]) -> None:
         self._taken = taken
         self._parameters = parameters
         self._claimed: set[str] = set()
+        self._body: Conjunction = ()
+        self._outside: set[str] = set()
         self._findings = findings
 
     def clause(self, head: Atom, body: Conjunction) -> tuple[Atom, Conjunction]:
         """Head and body with every aggregate as the right side of `Variable = aggregate`."""
         visible = _direct_names([*head.args, *(t for literal in body for t in terms_of(literal))])
         self._claimed |= visible
+        self._body, self._outside = body, visible
         added: list[RawLiteral] = []
         args = tuple(self._term(a, {}, visible, added) for a in head.args)
         literals = self._literals(body, {}, visible)
@@ -187,7 +191,8 @@ class Lifting:
         if len(choices) > 1:
             choices = with_named_wildcards(choices, self._taken)
         target = () if aggregate.target is None else (aggregate.target,)
-        own = _direct_names([*target, *(t for c in choices for literal in c for t in terms_of(literal))]) - visible
+        own = _direct_names([*target, *(t for c in choices for literal in c for t in terms_of(literal))])
+        own -= visible - self._summed(target, choices, visible)
         inner = dict(names)
         for name in sorted(own):
             if name in self._claimed:
@@ -200,6 +205,15 @@ class Lifting:
         added: list[RawLiteral] = []
         moved = None if aggregate.target is None else self._term(aggregate.target, inner, within, added)
         return with_bodies(aggregate, moved, [(*each, *added) for each in literals])
+
+    def _summed(self, target: Sequence[Term], choices: Sequence[Conjunction], visible: set[str]) -> set[str]:
+        """The variables of the aggregate's term that belong to it although the outside has the same names."""
+        names = _direct_names(target) & visible
+        if names:
+            names.intersection_update(*(_bound(body, visible - names) for body in choices))
+        if names:
+            names -= self._outside - _bound(self._body, ())
+        return names
 
     def _fresh(self, base: str) -> str:
         base = bare_name(base) if is_functor(base) else base
@@ -255,6 +269,38 @@ def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
             return Test(literal.name, tuple(terms), span=literal.span)
         case _:
             raise TypeError(f"not a literal: {literal!r}")
+
+
+def _bound(body: Conjunction, given: Collection[str]) -> set[str]:
+    """The variables that the literals bind, if all aggregates have values."""
+    bound = set(given)
+    equations: list[tuple[Term, Term]] = []
+    for literal in body:
+        plain = literal.body if isinstance(literal, Not) else literal
+        if isinstance(literal, Atom):
+            bound |= _taken_apart(literal.args)
+        elif isinstance(plain, Comparison) and plain.op == ("!=" if isinstance(literal, Not) else "="):
+            equations += [(plain.left, plain.right), (plain.right, plain.left)]
+    before = -1
+    while len(bound) != before:
+        before = len(bound)
+        for target, value in equations:
+            if _direct_names([value]) <= bound:
+                bound |= _taken_apart([target])
+    return bound
+
+
+def _taken_apart(terms: Iterable[Term]) -> set[str]:
+    """The variables that have a value where the terms have one: those in them, and in records and branches of them."""
+    found: set[str] = set()
+    waiting = list(terms)
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, Variable):
+            found.add(term.name)
+        elif isinstance(term, Call) and (term.function == "[" or term.function.startswith("$")):
+            waiting += term.args
+    return found
 
 
 def _is_range(term: Term) -> TypeGuard[Call]:

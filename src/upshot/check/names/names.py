@@ -292,7 +292,8 @@ def warn_of_singletons(nodes: Iterable[Formula | Term], findings: Findings, blam
     for variable in every:
         if counts[variable.name] > 1 or variable.name.startswith("_"):
             continue
-        if variable.span is not None and variable.span.start in blamed:
+        # What has no place was made here, not written.
+        if variable.span is None or variable.span.start in blamed:
             continue
         findings.warn(
             "singleton-variable",

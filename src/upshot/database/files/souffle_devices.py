@@ -16,6 +16,7 @@ from upshot.core.errors import DataError, UsageError, system_reason
 from upshot.core.json_values import JsonMisfit, row_reader, rows_to_json, to_json
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
+from upshot.core.structures import NIL
 from upshot.core.types import NUMBER_RANGE, Kind
 from upshot.database.files.souffle_options import FileOptions
 
@@ -35,13 +36,17 @@ def read_json(schema: Schema, options: FileOptions, data: bytes) -> list[Row]:
 
 
 def _listed(schema: Schema, row: Any) -> Any:
-    """The row as an array, if it is an object with the columns as keys."""
-    if not isinstance(row, dict):
+    """The row as an array, also if it is an object with the columns as keys. As in Soufflé, null is `nil` where a
+    record must be."""
+    if isinstance(row, dict):
+        names = [column.name for column in schema.columns]
+        if sorted(row) != sorted(names):
+            raise JsonMisfit(f"an object must have the keys {', '.join(names)}", "unknown-column")
+        row = [row[name] for name in names]
+    if not isinstance(row, list) or None not in row or len(row) != schema.arity:
         return row
-    names = [column.name for column in schema.columns]
-    if sorted(row) != sorted(names):
-        raise JsonMisfit(f"an object must have the keys {', '.join(names)}", "unknown-column")
-    return [row[name] for name in names]
+    records = [type.kind is Kind.RECORD and not type.nullable for type in schema.types]
+    return [NIL if value is None and is_record else value for value, is_record in zip(row, records, strict=True)]
 
 
 def _rows(schema: Schema, options: FileOptions, rows: Iterable[Any]) -> Iterator[Row]:

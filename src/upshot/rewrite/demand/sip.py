@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import IntEnum
 
 from upshot.check.names.variables import variables
 from upshot.check.program import Literal
@@ -42,6 +44,9 @@ def next_literal(
         few = [i for i in independent if _relation(waiting[i]) in small]
         return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
     negations = [i for i in ready if _is_negation(waiting[i])]
+    if len(filters) > 1 and not negations:
+        use = uses(waiting)
+        return min(filters, key=lambda i: (use_of(waiting[i], use[i], bound), i))
     return next(iter((*negations, *filters, *atoms)))
 
 
@@ -104,6 +109,44 @@ def equated(literal: Literal) -> set[str]:
     if not isinstance(literal, Comparison) or literal.op != "=":
         return set()
     return {side.name for side in (literal.left, literal.right) if isinstance(side, Variable)}
+
+
+class Use(IntEnum):
+    """What needs the value that a literal computes; of those that can fail, the first is computed first."""
+
+    TEST = 0
+    JOIN = 1
+    HEAD = 2
+
+
+def uses(body: Sequence[Literal]) -> list[Use]:
+    """For each literal of a body, what it is for: a test that can reject a binding, or that and what such a test needs;
+    a join; or only the head."""
+    targets = [equated(literal) for literal in body]
+    defined = Counter(name for names in targets for name in names)
+    makers: dict[str, list[int]] = {}
+    for i, names in enumerate(targets):
+        for name in names:
+            makers.setdefault(name, []).append(i)
+    found = [Use.HEAD] * len(body)
+    for use in (Use.TEST, Use.JOIN):
+        queue = [
+            i
+            for i, (literal, names) in enumerate(zip(body, targets, strict=True))
+            if isinstance(literal, Atom) is (use is Use.JOIN) and (not names or any(defined[n] > 1 for n in names))
+        ]
+        while queue:
+            i = queue.pop()
+            if found[i] > use:
+                found[i] = use
+                queue += [maker for name in variables(body[i]) for maker in makers.get(name, ())]
+    return found
+
+
+def use_of(literal: Literal, use: Use, bound: Collection[str]) -> Use:
+    """The use of a literal that is ready. A value that is known, as that of a row of the head which is derived again,
+    is compared last, where it is computed otherwise."""
+    return use if equated(literal).isdisjoint(bound) else Use.HEAD
 
 
 def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from upshot.check.names.variables import fresh_name, terms_of, variables
@@ -418,7 +418,7 @@ def aggregate_rows(
     """
     types = dict(clause.types)
     bodies = [_without_wildcards(body, types, schemas) for body in disjuncts(aggregate.body)]
-    target = _target(aggregate.target, bodies, types)
+    target = _target(aggregate.target, group, bodies, types)
     common = [name for name in _direct(bodies[0]) if all(name in _direct(body) for body in bodies[1:])]
     names = tuple(dict.fromkeys([*group, *common]))
     confined = [_confined(clause, aggregate, group, surroundings, body) for body in bodies]
@@ -478,12 +478,15 @@ def _without_wildcards(
     return changed
 
 
-def _target(target: Term | None, bodies: list[list[Literal]], types: dict[str, Type]) -> Variable | Constant | None:
-    """The folded term, as a variable or constant: a computed target gets a variable, and its equation joins the body.
+def _target(
+    target: Term | None, group: Collection[str], bodies: list[list[Literal]], types: dict[str, Type]
+) -> Variable | Constant | None:
+    """The folded term, as a variable of the aggregate or a constant: a computed target and one of the group get a
+    variable, and its equation joins the body.
 
     Where the target is NULL the equation drops the solution, which the fold would have skipped.
     """
-    if target is None or isinstance(target, Constant | Variable):
+    if target is None or isinstance(target, Constant) or (isinstance(target, Variable) and target.name not in group):
         return target
     name = fresh_name("Value", types)
     types[name] = term_type(target, types).required()

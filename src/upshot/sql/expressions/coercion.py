@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from upshot.check.types.constants import fit
 from upshot.core.types import (
+    BOOLEAN,
     DATE,
     FLOAT,
     MOST_DIGITS,
@@ -103,7 +104,7 @@ def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Ex
         return type
     if type.kind is Kind.UNSIGNED and literal.kind is Kind.NUMBER:
         return type
-    if type.kind in (*_TIMES, Kind.RECORD) and literal.kind is Kind.SYMBOL:
+    if type.kind in (*_TIMES, Kind.RECORD, Kind.BOOLEAN) and literal.kind is Kind.SYMBOL:
         return type
     if type.kind is Kind.DATE and literal.kind is Kind.TIMESTAMP and _is_midnight(constant):
         return type
@@ -199,6 +200,8 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
         spelling = value.strip()
         midnight = type.kind is Kind.TIMESTAMP and _DAY.fullmatch(spelling) is not None
         return _tagged(statement, type.kind.value, f"{spelling} 00:00:00" if midnight else spelling, node)
+    if type.kind is Kind.BOOLEAN and isinstance(value, str):
+        return _truth(statement, value, node)
     if type.kind is Kind.DATE and isinstance(value, datetime.datetime):
         return Constant(value.date(), DATE, span=constant.span)
     if type.kind is Kind.TIMESTAMP and isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
@@ -206,6 +209,17 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
             datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC), TIMESTAMP, span=constant.span
         )
     return constant
+
+
+def _truth(statement: Statement, text: str, node: exp.Expression) -> Constant:
+    """The boolean that PostgreSQL reads from a text: a word or the beginning of one."""
+    word = text.strip().lower()
+    for value, words, shortest in ((True, ("true", "yes"), 1), (False, ("false", "no"), 1), (False, ("off",), 2)):
+        if len(word) >= shortest and any(each.startswith(word) for each in words):
+            return Constant(value, BOOLEAN)
+    if word in ("on", "1", "0"):
+        return Constant(word != "0", BOOLEAN)
+    statement.refuse("malformed-literal", f"'{text}' is not a `boolean`", node, help="write true or false")
 
 
 def _record(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Constant:
@@ -268,7 +282,7 @@ def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -
         statement.unsupported(
             f"a cast from `{value.type.required()}` to `{type.required()}`",
             node,
-            help="declare the column with the needed type",
+            help=_CURES.get((value.kind, type.kind), "declare the column with the needed type"),
         )
     if name == "to_decimal":
         return combined([value], lambda terms: call(name, (terms[0], zero(type.scale))), type)
@@ -304,6 +318,12 @@ _CASTS: dict[tuple[Kind | None, Kind], str] = {
 """The casts that there are, and the functions that make them."""
 
 
+_CURES: dict[tuple[Kind | None, Kind], str] = {
+    (Kind.TIMESTAMP, Kind.SYMBOL): "write TO_CHAR(…, 'YYYY-MM-DD HH24:MI:SS')",
+    (Kind.SYMBOL, Kind.BOOLEAN): "compare it: … = 'true'",
+}
+
+
 def _holds_all(wide: Type, narrow: Type) -> bool:
     """Test whether every decimal of the narrow type is one of the wide type."""
     return narrow.scale <= wide.scale and narrow.precision - narrow.scale <= wide.precision - wide.scale
@@ -313,6 +333,8 @@ def _cast_literal(statement: Statement, constant: Constant, type: Type, node: ex
     """The literal as one of the type, where it is written so; None for what a function converts."""
     value = constant.value
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if type.kind is Kind.BOOLEAN and isinstance(value, str):
+        return Value((Case((), literal_as(statement, constant, type, node)),), type)
     if type.kind in _TIMES and isinstance(value, str | datetime.date):
         return Value((Case((), literal_as(statement, constant, type, node)),), type)
     if type.kind is Kind.SYMBOL and isinstance(value, int) and not isinstance(value, bool):

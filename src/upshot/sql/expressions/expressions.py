@@ -17,6 +17,7 @@ from upshot.sql.expressions.dates import DATES
 from upshot.sql.expressions.formulas import FALSE, conjunction, conjuncts, disjunction, is_given, is_null
 from upshot.sql.expressions.texts import TEXTS
 from upshot.sql.expressions.values import NULL, Case, TooManyCases, Value, call, combined, plain
+from upshot.sql.spellings import OUTPUT
 from upshot.syntax.ast import Call, Constant, Formula
 from upshot.values.functions import FUNCTIONS
 from upshot.values.functors import MARK, signature_of
@@ -192,8 +193,7 @@ def _value(block: Block, node: exp.Expression) -> Value:
         case exp.Cast() if not isinstance(node, exp.TryCast):
             if is_any_decimal(statement, node.args["to"]):
                 return to_any_decimal(statement, value_of(block, node.this), node)
-            wanted = column_type(statement, node.args["to"], node)
-            return cast(statement, value_of(block, node.this), wanted, node)
+            return _cast(block, node)
     if isinstance(node, BOOLEANS):
         return _truth_value(block, node)
     if (made := _FUNCTIONS.get(type(node))) is not None:
@@ -206,6 +206,18 @@ def _value(block: Block, node: exp.Expression) -> Value:
     if (cure := _CURES.get(type(node))) is not None:
         statement.unsupported(f"`{name}`", node, help=cure)
     return statement.unsupported(f"`{name if len(name) < 60 else name[:57] + '…'}`", node, help=_FIELDS)
+
+
+def _cast(block: Block, node: exp.Cast) -> Value:
+    value, wanted = value_of(block, node.this), column_type(block.statement, node.args["to"], node)
+    if value.kind is Kind.BOOLEAN and wanted.kind is Kind.NUMBER:
+        one, nothing = exp.Literal.number(1), exp.Literal.number(0)
+        choices = [exp.If(this=node.this.copy(), true=one), exp.If(this=exp.not_(node.this.copy()), true=nothing)]
+        return _case(block, exp.Case(ifs=choices))
+    made = cast(block.statement, value, wanted, node)
+    if value.kind is Kind.BOOLEAN and node.meta.get(OUTPUT):
+        return combined([made], lambda terms: call("left", (terms[0], Constant(1))), SYMBOL)
+    return made
 
 
 def _truth_value(block: Block, node: exp.Expression) -> Value:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from upshot.core.types import NUMBER, SYMBOL, Kind
 from upshot.sql.expressions.coercion import cast
 from upshot.sql.expressions.values import Value, call, combined, plain
+from upshot.sql.spellings import output_text
 from upshot.syntax.ast import Constant, Term
 
 if TYPE_CHECKING:
@@ -50,12 +51,7 @@ def _joined(block: Block, node: exp.Expression) -> Value:
 
 def _concatenated(block: Block, node: exp.Expression) -> Value:
     """CONCAT, which skips NULL."""
-    parts = [
-        exp.Coalesce(
-            this=exp.Cast(this=part.copy(), to=exp.DataType.build("text")), expressions=[exp.Literal.string("")]
-        )
-        for part in node.expressions
-    ]
+    parts = [exp.Coalesce(this=output_text(part), expressions=[exp.Literal.string("")]) for part in node.expressions]
     if len(parts) == 1:
         return block.value(parts[0])
     values = [block.value(part) for part in parts]
@@ -69,7 +65,7 @@ def _separated(block: Block, node: exp.Expression) -> Value:
         block.statement.refuse(
             "wrong-arity", "CONCAT_WS needs values to join", node, help="write CONCAT_WS(', ', a, b)"
         )
-    marked = [exp.DPipe(this=separator.copy(), expression=exp.cast(part.copy(), "text")) for part in parts]
+    marked = [exp.DPipe(this=separator.copy(), expression=output_text(part)) for part in parts]
     start = exp.Add(this=exp.Length(this=separator.copy()), expression=exp.Literal.number(1))
     return block.value(exp.Substring(this=exp.Concat(expressions=marked), start=start))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from upshot.check.names.variables import variables
 from upshot.core.types import MOST_DIGITS, NUMBER, SYMBOL, Kind, Type
 from upshot.sql.expressions.expressions import argument_of, value_of
 from upshot.sql.expressions.fillers import filler
@@ -415,7 +416,13 @@ class _Grouping:
         assert argument.term is not None
         assert argument.type is not None
         if not spec.distinct:
-            return rows.body, argument.term
+            outside = {variable.name for variable, _ in (*rows.keys, *rows.shared)}
+            outside.update(variable.name for variable in self._around)
+            if outside.isdisjoint(variables(argument.term)):
+                return rows.body, argument.term
+            # In a rule, the variables of the term would belong to the aggregate.
+            value = self._translation.variable("value")
+            return (*rows.body, Comparison("=", value, argument.term)), value
         around = [] if self._nodes else self._around
         shared = [*rows.shared, *((v, self._translation.type_of(v)) for v in around)]
         value = self._translation.variable("value")
