@@ -1,4 +1,4 @@
-"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, aggregates; termination.
+"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, aggregates.
 
 In normal form every aggregate is a view of its own, `total(G…, V) :- rows(G…, _…), V = sum T : { rows(G…, T, …) }`: a
 row for each group that has rows, and none for a group that has not.
@@ -16,7 +16,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Type
 from upshot.engine.time_limit import check_time
-from upshot.revise.built_ins import LINEAR, are_same
+from upshot.revise.built_ins import are_same
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Key, Row
 from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, whole_structures, without_repeated
@@ -229,6 +229,8 @@ class Rules:
     folds: dict[str, Fold] = field(default_factory=dict)
     questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
     """The queries for instances that were made so far, and the variables that they find."""
+    unbounded: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    """The views that can need any number of fresh values, by the requests that were asked about."""
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)
@@ -305,12 +307,17 @@ class Rules:
     def is_base(self, relation: str) -> bool:
         return self.program.schemas[relation].role is Role.BASE
 
-    def inputs(self, relation: str) -> Iterator[str]:
+    def read(self, view: str) -> Iterator[tuple[str, int]]:
+        """The relations that the rules of a view read: 1 if more rows there can add rows to it, -1 if fewer can."""
+        if view in self.folds:
+            yield from ((self.folds[view].below, sign) for sign in (1, -1))
+        for rule in self.by_view.get(view, ()):
+            yield from ((atom.relation, 1) for atom in rule.positive)
+            yield from ((atom.relation, -1) for atom in rule.negative)
+
+    def inputs(self, view: str) -> Iterator[str]:
         """The relations that the rules of a view read."""
-        if relation in self.folds:
-            yield self.folds[relation].below
-        for rule in self.by_view.get(relation, ()):
-            yield from (atom.relation for atom in (*rule.positive, *rule.negative))
+        yield from (name for name, _ in self.read(view))
 
     def below(self, relations: Iterable[str]) -> frozenset[str]:
         """The relations that these depend on, themselves included."""
@@ -331,10 +338,7 @@ class Rules:
             size = len(found)
             for name, sign in [each for each in found if each[0] in views]:
                 other = DELETE if sign == INSERT else INSERT
-                parts = [(atom.relation, sign) for rule in self.by_view.get(name, ()) for atom in rule.positive]
-                parts += [(atom.relation, other) for rule in self.by_view.get(name, ()) for atom in rule.negative]
-                if name in self.folds:
-                    parts = [(self.folds[name].below, each) for each in (INSERT, DELETE)]
+                parts = ((each, sign if own > 0 else other) for each, own in self.read(name))
                 if not found.issuperset(parts):
                     found.discard((name, sign))
         return frozenset(found)
@@ -367,45 +371,3 @@ def columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
         for place, term in enumerate(atom.args):
             if isinstance(term, Variable) and term.name == variable:
                 yield atom.relation, place
-
-
-# ---- termination -----------------------------------------------------------------------------------------------------
-
-
-def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
-    """Test whether a rule that these relations depend on has variables that its head lacks: only such rules need fresh
-    values, and without them a search terminates."""
-    return any(invents(rule) for name in rules.below(relations) for rule in rules.by_view.get(name, ())) or any(
-        name in rules.folds for name in rules.below(relations)
-    )
-
-
-def invents(rule: RuleParts) -> bool:
-    """Test whether a rule needs values that its head neither names nor determines by sums and differences."""
-    known = {*variables(rule.head), *rule.constants}
-    size = -1
-    while len(known) != size:
-        size = len(known)
-        for each in rule.built_ins:
-            if isinstance(each, Comparison) and each.op == "=" and _is_sum(each.left) and _is_sum(each.right):
-                open_ = [name for name in variables(each) if name not in known]
-                known.update(open_ if len(open_) == 1 else ())
-    return any(name not in known for name in rule.names)
-
-
-def _is_sum(term: Term) -> bool:
-    return not isinstance(term, Call) or (term.function in LINEAR and all(map(_is_sum, term.args)))
-
-
-def inventing_recursion(rules: Rules, relations: Iterable[str]) -> tuple[str, ...]:
-    """The views that these relations depend on which demand rows of themselves with fresh values: a realization may
-    need any number of those. Empty if the number of fresh values is bounded."""
-    found = []
-    for name in sorted(rules.below(relations)):
-        for rule in rules.by_view.get(name, ()):
-            head = {*variables(rule.head), *rule.constants}
-            for atom in rule.positive:
-                fresh = any(each not in head for each in variables(atom))
-                if fresh and name in rules.below([atom.relation]):
-                    found.append(name)
-    return tuple(dict.fromkeys(found))

@@ -32,7 +32,8 @@ from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import Linear, new_value, number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
-from upshot.revise.rules import Column, invents
+from upshot.revise.rules import Column
+from upshot.revise.termination import invents
 
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
