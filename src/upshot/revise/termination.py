@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from upshot.revise.built_ins import LINEAR, variables
 from upshot.revise.request import DELETE, INSERT, Request
+from upshot.revise.rule_forms import cells, reached
 from upshot.revise.rules import Fold, RuleParts, Rules
-from upshot.revise.side_effects import Signed, reached
-from upshot.syntax.ast import Atom, Call, Comparison, Term, Variable
+from upshot.revise.side_effects import Signed, signed_steps
+from upshot.syntax.ast import Atom, Call, Comparison, Term
 
 Place = tuple[str, str, int]
 """A column of the rows of a relation that are wanted, that are unwanted, or that are there after the change."""
@@ -98,11 +99,11 @@ class _Flow:
         goals, size = {*names}, -1
         while len(goals) != size:
             size = len(goals)
-            every = reached(goals, read)
+            every = signed_steps(goals, read)
             wanted = {
                 (name, sign) for name, sign in every if (name, INSERT if sign > 0 else DELETE) not in self.settled
             }
-            moved = reached((each for each in wanted if rules.is_base(each[0])), used)
+            moved = signed_steps((each for each in wanted if rules.is_base(each[0])), used)
             guarded = {name for name, sign in moved if sign > 0 and (name in constraints or schemas[name].keys)}
             goals |= {(name, -1) for name in guarded}
         return wanted, moved, guarded
@@ -157,22 +158,14 @@ class _Flow:
         steps = {place: {*given} for place, given in self._given.items()}
         for source, target in self._made:
             steps.setdefault(source, set()).add(target)
-        found = set[str]()
-        for (source, target), views in self._made.items():
-            seen, left = {target}, [target]
-            while left and source not in seen:
-                new = steps.get(left.pop(), set()) - seen
-                seen |= new
-                left += new
-            found |= views if source in seen else set()
-        return tuple(sorted(found))
+        further = {target: reached([target], lambda place: steps.get(place, ())) for _, target in self._made}
+        found = (views for (source, target), views in self._made.items() if source in further[target])
+        return tuple(sorted(set[str]().union(*found)))
 
 
 def _places(kind: str, atoms: Iterable[Atom]) -> Places:
     """The places of variables in atoms."""
     found: Places = {}
-    for atom in atoms:
-        for at, term in enumerate(atom.args):
-            if isinstance(term, Variable):
-                found.setdefault(term.name, []).append((kind, atom.relation, at))
+    for name, (relation, at) in cells(atoms):
+        found.setdefault(name, []).append((kind, relation, at))
     return found

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upshot.revise.built_ins import UNKNOWN, are_same, value_of, variables
+from upshot.revise.built_ins import UNKNOWN, Binding, are_same, value_of, variables
 from upshot.revise.ground_program import GroundProgram, Node, Stage
 from upshot.revise.instances import Instance, has_symbol, unified
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row, World
-from upshot.revise.rules import COUNT, Binding, RuleParts, ground
+from upshot.revise.rules import COUNT, RuleParts, arguments, ground
 from upshot.revise.solver import Model
-from upshot.syntax.ast import Variable
 
 MOST_SPREAD = 5_000
 """Instances that are looked at for what fresh values could meet."""
@@ -193,12 +192,13 @@ class Trial:
             if any(isinstance(binding.get(name), Symbol) or name not in binding for name in names):
                 continue
             row = self.lifted(ground(atom, binding))[1]
-            for term, value in zip(atom.args, row, strict=True):
-                if isinstance(term, Variable) and isinstance(value, Symbol):
-                    lifted.setdefault(term.name, value)
+            for name, value in zip(arguments(atom), row, strict=True):
+                if isinstance(value, Symbol):
+                    lifted.setdefault(name, value)
         lifted |= self._totals(rule, binding, lifted)
-        known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or self._is_given(
-            name, rule, lifted)}  # fmt: skip
+        given = {each for atom in (*rule.positive, rule.head) for each in arguments(atom)}
+        # What is computed from symbols is computed again.
+        known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or name in given}
         made = False
         for instance in self.program.demand.completed(key, rule, known):
             made = True
@@ -346,21 +346,15 @@ class Trial:
                 return
         yield known
 
-    def _is_given(self, name: str, rule: RuleParts, lifted: Mapping[str, Any]) -> bool:
-        """Test whether an atom gives a variable its value; one that is computed from symbols is computed again."""
-        atoms = (*rule.positive, rule.head)
-        return any(term == Variable(name) for atom in atoms for term in atom.args)
-
     def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
         """Symbols for values of groups that are only compared, so that all values are denied that compare alike."""
         found: Binding = {}
         demand = self.program.demand
         for atom in rule.positive:
-            if atom.relation not in self.program.rules.folds or not isinstance(atom.args[-1], Variable):
+            if atom.relation not in self.program.rules.folds:
                 continue
-            name = atom.args[-1].name
-            head = rule.head
-            in_head = Variable(name) in head.args and head.relation not in self.program.total_constraints
+            name, head = arguments(atom)[-1], rule.head
+            in_head = name in arguments(head) and head.relation not in self.program.total_constraints
             if demand.is_joined(name, rule) or name in lifted or in_head:
                 continue
             group = ground(atom, {**binding, **lifted})[1][:-1]
