@@ -155,3 +155,22 @@ def test_amounts_that_a_rule_keeps_out_of_a_sum_are_excluded() -> None:
     answer = database(rules).realize({"s": [(150,)]}, bounds=upshot.Bounds(new_constants=3), limit=1)
     (way,) = answer
     assert {"?2 <= 100", "?3 <= 100", "?2 + ?3 = 150"} <= {*way.conditions}, way.conditions
+
+
+@pytest.mark.parametrize(
+    ("rules", "conditions"),
+    [
+        ("p() :- a(X), e(Y), !a(Z), Z = Y - 1.", ("?1 != ?2 - 1",)),
+        ("v(Z) :- e(Y), a(X), X > 4, Z = Y - 1.  p() :- v(X), !a(X).", ("?1 > 4", "?1 != ?2 - 1")),
+        ("v(X) :- a(X).  p() :- a(X), e(Y), !v(Z), Z = Y - 1.", ("?1 != ?2 - 1",)),
+    ],
+)
+def test_a_computed_row_that_must_be_absent_is_no_inserted_one(rules: str, conditions: tuple[str, ...]) -> None:
+    db = database(f".decl a(x: number)  .decl e(x: number)  .decl v(x: number)  .decl p()  {rules}")
+    (way,) = db.realize({"p": [()]})
+    assert way.conditions == conditions
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(way, {"?1": 5, "?2": 6})
+    assert refused.value.code == "condition-not-met"
+    db.apply(way, {"?1": 5, "?2": 8})
+    assert db.rows("p") == [()]

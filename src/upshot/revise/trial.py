@@ -241,6 +241,8 @@ class Trial:
                         self._there.add(instance.head)
                         left.append(instance.head)
         for key in self._negated():
+            for _, row in sorted((each for each in self.model.insert - {key} if each[0] == key[0]), key=repr):
+                self._equate(key, row)
             if self.program.families.is_apart(key):
                 continue
             stored = [row for row in self.program.demand.rows_like(*key) if self.world.stored((key[0], row))]
@@ -266,7 +268,7 @@ class Trial:
         return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
 
     def _equate(self, key: Key, row: Row) -> None:
-        """Takes note that a base row with symbols is there if it is this stored one."""
+        """Takes note that a base row with symbols is there if it is this one, which is stored or inserted."""
         conditions = self.program.demand.equal(key[1], row)
         if conditions:
             self.program.want((key[0], row), self._depth())
