@@ -27,6 +27,7 @@ from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Preferences, Request, Row, World
 from upshot.revise.rules import Fold, Handed, RuleParts, Rules, arguments
+from upshot.syntax.ast import Atom
 
 MOST_SUPPORTED = 1_000
 """Instances that are looked for at a time of a row with the value of another group."""
@@ -353,6 +354,11 @@ class GroundProgram:
                     for place, atom in enumerate(rule.positive):
                         self._users.setdefault(atom.relation, []).append((rule, place))
         return self._users.get(relation, [])
+
+    def negators(self, relation: str) -> Iterator[tuple[RuleParts, Atom]]:
+        """The rules that negate a relation, and the literals that do."""
+        rules = (rule for listed in self.rules.by_view.values() for rule in listed)
+        yield from ((rule, atom) for rule in rules for atom in rule.negative if atom.relation == relation)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 
