@@ -385,7 +385,7 @@ class Trial:
         for at, atom in enumerate(rule.positive):
             if at not in done and at >= start:
                 for other in sorted(self._varying - self._there, key=repr):
-                    if other[0] == atom.relation and not self.world.holds(other):
+                    if other[0] == atom.relation and not (self.world.is_local and self.world.holds(other)):
                         yield from self._joined(rule, (*done, at), unified(atom, other[1], known), at + 1)
 
     def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
