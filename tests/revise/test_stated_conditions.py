@@ -155,3 +155,53 @@ def test_amounts_that_a_rule_keeps_out_of_a_sum_are_excluded() -> None:
     answer = database(rules).realize({"s": [(150,)]}, bounds=upshot.Bounds(new_constants=3), limit=1)
     (way,) = answer
     assert {"?2 <= 100", "?3 <= 100", "?2 + ?3 = 150"} <= {*way.conditions}, way.conditions
+
+
+@pytest.mark.parametrize(
+    ("rules", "conditions"),
+    [
+        ("p() :- a(X), e(Y), !a(Z), Z = Y - 1.", ("?1 != ?2 - 1",)),
+        ("v(Z) :- e(Y), a(X), X > 4, Z = Y - 1.  p() :- v(X), !a(X).", ("?1 > 4", "?1 != ?2 - 1")),
+        ("v(X) :- a(X).  p() :- a(X), e(Y), !v(Z), Z = Y - 1.", ("?1 != ?2 - 1",)),
+    ],
+)
+def test_a_computed_row_that_must_be_absent_is_no_inserted_one(rules: str, conditions: tuple[str, ...]) -> None:
+    db = database(f".decl a(x: number)  .decl e(x: number)  .decl v(x: number)  .decl p()  {rules}")
+    (way,) = db.realize({"p": [()]})
+    assert way.conditions == conditions
+    with pytest.raises(upshot.DataError) as refused:
+        db.apply(way, {"?1": 5, "?2": 6})
+    assert refused.value.code == "condition-not-met"
+    db.apply(way, {"?1": 5, "?2": 8})
+    assert db.rows("p") == [()]
+
+
+WITH_OTHERS = """
+    .decl b(x: number)  .decl e(y: number)  .decl f(x: number)  .decl v(x: number)  .decl w(x: number)
+    .decl p()  .decl q()
+    p() :- e(Y), Y != 3.  q() :- e(3).
+    v(X) :- b(X), e(Y), X > Y.
+    b(5).  f(1).
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "delete", "refused", "taken"),
+    [
+        ("w(X) :- v(X).  .deny d(X) :- w(X), X != 8.  b(8).", None, 4, 6),
+        ("w(X) :- f(X), e(Y), X < Y.  .deny d(X, Z) :- w(X), v(Z).", None, 4, 9),
+        (".deny d(X) :- b(X), !v(X).  e(3).", "q", 5, 4),
+        ("w(X) :- b(X), !v(X).  .deny d(X) :- w(X).  e(3).", "q", 5, 4),
+    ],
+    ids=["a view above", "two such rows", "negated", "a view above a negation"],
+)
+def test_conditions_keep_rows_out_that_follow_with_other_values_only(
+    rules: str, delete: str | None, refused: int, taken: int
+) -> None:
+    db = database(WITH_OTHERS + rules)
+    (way,) = db.realize({"p": [()]}, {delete: [()]} if delete else None)
+    with pytest.raises(upshot.DataError) as error:
+        db.apply(way, {"?1": refused})
+    assert error.value.code == "condition-not-met"
+    db.apply(way, {"?1": taken})
+    assert db.rows("p") == [()]

@@ -37,8 +37,8 @@ from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
 from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
-from upshot.revise.rules import inventing_recursion, leaves_columns_out
 from upshot.revise.side_effects import adding_up
+from upshot.revise.termination import leaves_columns_out, unbounded_views
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
 ALREADY_TRUE = "nothing to do: already true"
@@ -103,11 +103,11 @@ class Realizations(Iterator[Realization]):
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The views through whose recursion a realization can need any number of new values, told from the rules before
-        anything is searched. Empty if there is a bound."""
-        asked = {name for name, _ in self._request.insert}
-        found = inventing_recursion(self._search.rules, [*asked, *self._search.constraints])
-        return tuple(dict.fromkeys(self._search.rules.shown(name) for name in found))
+        """The views whose rows can need any number of new values, by their recursion or through negations and
+        constraints, told from the rules before anything is searched. Empty if there is a bound."""
+        search = self._search
+        found = unbounded_views(search.rules, self._request, search.constraints, self._preferences.frozen)
+        return tuple(dict.fromkeys(search.rules.shown(name) for name in found))
 
     def disjunctions(self) -> list[tuple[str, ...]]:
         """The model state of the realizations found so far: sets of changes of each of which every realization makes at

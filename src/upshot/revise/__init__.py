@@ -4,7 +4,8 @@ Comes in: a request, preferences and bounds, a database in which changes can be 
 realizations, the cheapest first (`minimal_realizations`).
 
     request                 rows to insert and delete, preferences, the database as the search uses it
-    rules, rule_forms       the rules in forms that make small ground programs; aggregates as folds; termination
+    rules, rule_forms       the rules in forms that make small ground programs; aggregates as folds
+    termination             which views can need any number of fresh values, told before the search
     families                columns that share values; the domains of variables, stored values and fresh ones
     instances               demand: instances of rules for a wanted row, those that lack the fewest rows first
     ground_program          the rows, instances and groups known so far; it grows while the solver works

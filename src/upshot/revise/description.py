@@ -27,8 +27,7 @@ from upshot.revise.ground_program import GroundProgram
 from upshot.revise.groups import total_value, with_totals
 from upshot.revise.ordered_values import Linear, new_value, number_of
 from upshot.revise.placeholders import Placeholder, Symbol
-from upshot.revise.request import Key
-from upshot.revise.rules import Column
+from upshot.revise.request import Column, Key
 from upshot.revise.solver import Model
 from upshot.revise.trial import Trial
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Term

@@ -20,13 +20,11 @@ from upshot.revise.built_ins import UNKNOWN, value_of
 from upshot.revise.conditions import ANY, Assignment, Condition, Signs, Subject, is_refuted, names_of
 from upshot.revise.ordered_values import Linear, NotLinearError, new_value, number_of, symbolic
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key, Row
-from upshot.revise.rule_forms import made_columns
-from upshot.revise.rules import Fold, fold_of
-from upshot.rewrite.shapes import aggregate_of
+from upshot.revise.request import Column, Key, Row
+from upshot.revise.rule_forms import cells, made_columns
+from upshot.revise.rules import Fold, columns_in, fold_of
+from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Comparison, Not, Variable, Wildcard
-
-Column = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,10 +130,8 @@ class Looks:
                     if fold.target is not None and (fold.below, fold.target) in found:
                         found.add((fold.view, fold.width))
                     continue
-                names = _computed_from({n for c, n in _cells(clause) if c in found}, clause.body)
-                found.update(
-                    (head.relation, at) for at, t in enumerate(head.args) if isinstance(t, Variable) and t.name in names
-                )
+                names = _computed_from({name for name, column in cells(_atoms(clause)) if column in found}, clause.body)
+                found.update(column for name, column in cells([head]) if name in names)
         return frozenset(found)
 
     def open(self, columns: Iterable[Column], certain: Collection[str]) -> frozenset[str]:
@@ -156,35 +152,30 @@ class Looks:
             places = (*range(fold.width), *(() if fold.target is None else (fold.target,)))
             computed = any(column[0] == fold.below and column in moving for column in self._made)
             return fold.below in found or computed or any((fold.below, at) in moving for at in places)
-        if any(each.relation in found for each in map(_atom, clause.body) if each is not None):
+        atoms = _atoms(clause)
+        if any(atom.relation in found for atom in atoms):
             return True
-        if clause.head.relation in self._best and any(column in moving for column, _ in _cells(clause)):
+        if clause.head.relation in self._best and any(column in moving for _, column in cells(atoms)):
             return True
-        used = {n for each in clause.body if _atom(each) is None and not _joins(each) for n in variables(each)}
-        for column, name in _cells(clause):
-            if column in moving and (name in used or (column in self._made and _is_joined(name, clause))):
+        built_ins = (each for each in clause.body if _is_built_in(each))
+        used = {name for each in built_ins if not _joins(each) for name in variables(each)}
+        for name, column in cells(atoms):
+            is_joined = len(list(columns_in(name, atoms))) > 1
+            if column in moving and (name in used or (column in self._made and is_joined)):
                 return True
         return any(
             (atom.relation, at) in moving and not isinstance(term, Variable | Wildcard)
-            for atom in map(_atom, clause.body)
-            if atom is not None
+            for atom in atoms
             for at, term in enumerate(atom.args)
         )
 
 
-def _atom(literal: Literal) -> Atom | None:
-    match literal:
-        case Atom():
-            return literal
-        case Not(Atom() as atom):
-            return atom
-        case _:
-            return None
+def _atoms(clause: Clause) -> list[Atom]:
+    return [atom for _, atom, _ in atoms_of(clause)]
 
 
-def _cells(clause: Clause) -> list[tuple[Column, str]]:
-    atoms = [atom for each in clause.body if (atom := _atom(each)) is not None]
-    return [((a.relation, at), t.name) for a in atoms for at, t in enumerate(a.args) if isinstance(t, Variable)]
+def _is_built_in(literal: Literal) -> bool:
+    return not isinstance(literal.body if isinstance(literal, Not) else literal, Atom)
 
 
 def _joins(literal: Literal) -> bool:
@@ -193,10 +184,6 @@ def _joins(literal: Literal) -> bool:
             return True
         case _:
             return False
-
-
-def _is_joined(name: str, clause: Clause) -> bool:
-    return sum(other == name for _, other in _cells(clause)) > 1
 
 
 def _computed_from(names: set[str], literals: Iterable[Literal]) -> set[str]:

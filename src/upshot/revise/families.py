@@ -16,8 +16,9 @@ from upshot.check.types.constants import fit
 from upshot.core.types import Kind, Type
 from upshot.revise.built_ins import UNKNOWN, is_value_of, variables
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key, World
-from upshot.revise.rules import Column, RuleParts, Rules, columns_in
+from upshot.revise.request import Column, Key, World
+from upshot.revise.rule_forms import cells
+from upshot.revise.rules import RuleParts, Rules, columns_in
 from upshot.syntax.ast import Comparison, Constant, Term, Variable
 
 MOST_FOUND = 8
@@ -65,10 +66,8 @@ class Families:
 
     def _join_rule(self, rule: RuleParts) -> None:
         places: dict[str, Column] = {}
-        for atom in (rule.head, *rule.positive, *rule.negative):
-            for place, term in enumerate(atom.args):
-                if isinstance(term, Variable):
-                    self._join(places.setdefault(term.name, (atom.relation, place)), (atom.relation, place))
+        for name, column in cells((rule.head, *rule.positive, *rule.negative)):
+            self._join(places.setdefault(name, column), column)
         for literal in rule.built_ins:
             match literal:
                 case Comparison("=" | "!=", Variable(one), Variable(other)) if one in places and other in places:
@@ -121,12 +120,9 @@ class Families:
         found: dict[Column, list[Term]] = {}
         for rules in self._rules.by_view.values():
             for rule in rules:
-                head = rule.head
-                for place, term in enumerate(head.args):
-                    column = (head.relation, place)
-                    handed = isinstance(term, Variable) and any(True for _ in columns_in(term.name, rule.positive))
-                    if isinstance(term, Variable) and term.name in rule.constants:
-                        term = Constant(rule.constants[term.name])
+                for name, column in cells([rule.head]):
+                    handed = any(True for _ in columns_in(name, rule.positive))
+                    term = Constant(rule.constants[name]) if name in rule.constants else Variable(name)
                     found.setdefault(column, []).extend([] if handed else [term])
         return found
 

@@ -26,8 +26,8 @@ from upshot.revise.instances import Demand, Instance, has_symbol
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Preferences, Request, Row, World
-from upshot.revise.rules import Fold, Handed, RuleParts, Rules
-from upshot.syntax.ast import Variable
+from upshot.revise.rules import Fold, Handed, RuleParts, Rules, arguments
+from upshot.syntax.ast import Atom
 
 MOST_SUPPORTED = 1_000
 """Instances that are looked for at a time of a row with the value of another group."""
@@ -115,6 +115,10 @@ class GroundProgram:
     def totals(self) -> dict[str, Symbol]:
         return self.demand.totals
 
+    def group_of(self, total: str) -> GroupNode | None:
+        """The group that comes to a value with this name, if it is known."""
+        return self.groups.get(self.totals[total].group or ("", ()))
+
     @property
     def determined(self) -> set[str]:
         """Fresh values that equations may determine: those do not count as new."""
@@ -199,8 +203,8 @@ class GroundProgram:
         )
 
     def _names_total(self, rule: RuleParts) -> bool:
-        totals = (atom.args[-1] for atom in rule.positive if atom.relation in self.rules.folds)
-        return any(isinstance(each, Variable) and each in rule.head.args for each in totals)
+        totals = (arguments(atom)[-1] for atom in rule.positive if atom.relation in self.rules.folds)
+        return any(each in arguments(rule.head) for each in totals)
 
     def _is_possible(self, instance: Instance) -> bool:
         """Test whether the frozen relations let an instance hold at all."""
@@ -350,6 +354,11 @@ class GroundProgram:
                     for place, atom in enumerate(rule.positive):
                         self._users.setdefault(atom.relation, []).append((rule, place))
         return self._users.get(relation, [])
+
+    def negators(self, relation: str) -> Iterator[tuple[RuleParts, Atom]]:
+        """The rules that negate a relation, and the literals that do."""
+        rules = (rule for listed in self.rules.by_view.values() for rule in listed)
+        yield from ((rule, atom) for rule in rules for atom in rule.negative if atom.relation == relation)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 

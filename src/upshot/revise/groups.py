@@ -237,7 +237,7 @@ def is_contradictory(needed: Mapping[Subject, Signs], program: GroundProgram, tr
     if is_refuted(Assignment(stated, types)):
         return True
     values = pinned(stated, types)
-    groups = (program.groups.get(program.totals[name].group or ("", ())) for name in dict.fromkeys(named))
+    groups = map(program.group_of, dict.fromkeys(named))
     return any(group is not None and _has_equal_rows(group, true, values) for group in groups)
 
 
@@ -250,16 +250,13 @@ def _has_equal_rows(group: GroupNode, true: Collection[Key], values: Mapping[str
 
 def total_value(total: Symbol, program: GroundProgram, true: Collection[Key]) -> Linear | None:
     """The value of a group in a candidate, with symbols for fresh amounts; None if it is no such sum."""
-    assert total.group is not None, "it is the value of a group"
-    group = program.groups.get(total.group)
-    if group is None:
-        return None
-    return group_value(group, true, program.demand.types)
+    group = program.group_of(total.name)
+    return None if group is None else group_value(group, true, program.demand.types)
 
 
 def _is_undecided(total: Symbol, program: GroundProgram, true: Collection[Key]) -> bool:
     """Test whether a fresh amount is in a group of which no conditions on it can be stated."""
-    group = program.groups.get(total.group or ("", ()))
+    group = program.group_of(total.name)
     if group is None or group.fold.is_followed:
         return False
     return any(isinstance(group.fold.folded(key[1]), Symbol) for key in group.rows if key in true)

@@ -23,18 +23,28 @@ from upshot.core.types import NUMBER, Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.reasons.concrete import ASKED, InstanceQuery
 from upshot.reasons.search import one_nan
-from upshot.revise.built_ins import UNKNOWN, are_same, first_to_fill, holds, is_value_of, listed, solved, variables
+from upshot.revise.built_ins import (
+    UNKNOWN,
+    Binding,
+    are_same,
+    first_to_fill,
+    holds,
+    is_value_of,
+    listed,
+    solved,
+    variables,
+)
 from upshot.revise.conditions import Condition, condition_of, substituted, symbol_term
 from upshot.revise.families import Families
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row, World
 from upshot.revise.rule_forms import fields_of
-from upshot.revise.rules import Binding, RuleParts, Rules, ground
+from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
 from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
-from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
 from upshot.syntax.printing import print_term
 
 MOST_TOGETHER = 16
@@ -238,7 +248,7 @@ class Demand:
 
     def pattern(self, atom: Atom, known: Binding) -> Row:
         """The row of an atom with `UNKNOWN` for what has no value yet."""
-        return tuple(known.get(t.name, UNKNOWN) if isinstance(t, Variable) else _constant(t) for t in atom.args)
+        return tuple(known.get(name, UNKNOWN) for name in arguments(atom))
 
     def _has_symbol(self, atom: Atom, known: Mapping[str, Any]) -> bool:
         return any(isinstance(known.get(name), Symbol) for name in variables(atom))
@@ -273,8 +283,7 @@ class Demand:
             rows = self.made_rows(making.relation, self.pattern(making, known))
             yield from (longer for row in rows if (longer := unified(making, row, known)) is not None)
             return
-        totals = {atom.args[-1].name: atom for atom in rule.positive
-                  if atom.relation in self.rules.folds and isinstance(atom.args[-1], Variable)}  # fmt: skip
+        totals = {arguments(atom)[-1]: atom for atom in rule.positive if atom.relation in self.rules.folds}
         inside = {each for atom in (*rule.positive, *rule.negative) for each in variables(atom)}
         # What built-ins compute from others comes last, and before it the values of groups.
         fields = fields_of(rule.built_ins, free)
@@ -293,13 +302,9 @@ class Demand:
         seen = set[Row]()
         for rule in self.rules.by_view.get(view, ()):
             given: Binding | None = {}
-            for term, value in zip(rule.head.args, pattern, strict=False):
-                if value is UNKNOWN or given is None:
-                    continue
-                if isinstance(term, Constant):
-                    given = given if are_same(term.value, value) else None
-                elif isinstance(term, Variable):
-                    given = given if are_same(given.setdefault(term.name, value), value) else None
+            for name, value in zip(arguments(rule.head), pattern, strict=False):
+                if value is not UNKNOWN and given is not None:
+                    given = given if are_same(given.setdefault(name, value), value) else None
             for binding, _ in self._completions(rule, given) if given is not None else ():
                 row = ground(rule.head, binding)[1]
                 if row not in seen:
@@ -321,7 +326,7 @@ class Demand:
     def is_joined(self, name: str, rule: RuleParts, *, twice: bool = False) -> bool:
         """Test whether a variable is in an atom beside the one that gives it its value."""
         atoms = rule.positive if twice else (*rule.positive, *rule.negative)
-        return sum(term == Variable(name) for atom in atoms for term in atom.args) > 1
+        return len(list(columns_in(name, atoms))) > 1
 
     def total(self, view: str, group: Row, type: Type) -> Symbol:
         """The symbol for the value of a group."""
@@ -473,11 +478,6 @@ def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     return RuleParts(form.clause, form.all_of, (), types, form, number, {})
 
 
-def _constant(term: Term) -> Any:
-    assert isinstance(term, Constant), "normal form has variables and constants only"
-    return term.value
-
-
 def question_names(question: InstanceQuery) -> list[str]:
     """The variables whose values a question is given, in its order."""
     return [column.name.removeprefix("c_") for column in question.asked.columns[1:]]
@@ -490,15 +490,8 @@ def has_symbol(key: Key) -> bool:
 def unified(atom: Atom, row: Row, known: Mapping[str, Any]) -> Binding | None:
     """The binding with which an atom is a row; None if there is none."""
     found = dict(known)
-    for term, value in zip(atom.args, row, strict=True):
-        match term:
-            case Constant(other):
-                if not are_same(other, value):
-                    return None
-            case Variable(name):
-                if name in found and not are_same(found[name], value):
-                    return None
-                found[name] = value
-            case _:
-                raise AssertionError("normal form has variables and constants only")
+    for name, value in zip(arguments(atom), row, strict=True):
+        if name in found and not are_same(found[name], value):
+            return None
+        found[name] = value
     return found

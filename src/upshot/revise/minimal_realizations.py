@@ -44,8 +44,8 @@ from upshot.revise.ground_program import GroundProgram, Limits, Stage
 from upshot.revise.groups import is_contradictory, with_totals
 from upshot.revise.instances import has_symbol
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request, World
-from upshot.revise.rules import COUNT, Column, Rules
+from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Request, World
+from upshot.revise.rules import COUNT, Rules
 from upshot.revise.solver import Block, Model, Solver
 from upshot.revise.trial import MOST_SPREAD, Trial
 from upshot.syntax.ast import Comparison, Variable
@@ -281,7 +281,7 @@ class Search:
         """The realization that a candidate is; None if it is none, and then it does not come again."""
         stated: dict[Subject, Signs] = {}
         values: dict[str, Any] = {}
-        subjects = self._relevant(solver, model)
+        subjects = self._relevant(model)
         needed: dict[Subject, Signs] = {}
         if subjects:
             needed = solver.needed(model, subjects)
@@ -396,7 +396,7 @@ class Search:
 
     # ---- fresh values -----------------------------------------------------------------------------------------------
 
-    def _relevant(self, solver: Solver, model: Model) -> list[Subject]:
+    def _relevant(self, model: Model) -> list[Subject]:
         """The subjects of conditions whose symbols all occur in the candidate."""
         symbols = {value for key in model.true for value in key[1] if isinstance(value, Symbol)}
         alive = {each.name for each in symbols}
@@ -413,7 +413,7 @@ class Search:
         totals = [name for name in names if name in self.program.totals]
         if len(totals) != 1:
             return False
-        group = self.program.groups.get(self.program.totals[totals[0]].group or ("", ()))
+        group = self.program.group_of(totals[0])
         if group is not None and not group.fold.is_followed:
             return False
         if group is not None and group.fold.function in ("min", "max"):

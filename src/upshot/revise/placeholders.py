@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.core.types import Type
-from upshot.revise.request import Key, Row
+from upshot.revise.request import Column, Key, Row
 from upshot.syntax.ast import Term
-
-Column = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,9 +42,9 @@ class Placeholder:
     name: str
     type: Type
     witness: Any
-    columns: frozenset[tuple[str, int]] | None = field(default=None, compare=False)
+    columns: frozenset[Column] | None = field(default=None, compare=False)
 
-    def stands_at(self, column: tuple[str, int], value: Any) -> bool:
+    def stands_at(self, column: Column, value: Any) -> bool:
         """Test whether a value in a column is this placeholder."""
         return bool(value == self.witness and (self.columns is None or column in self.columns))
 

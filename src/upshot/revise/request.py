@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Key = tuple[str, Row]
 """A row of a relation."""
+Column = tuple[str, int]
+"""A column of a relation, by its place."""
 
 INSERT, DELETE = "+", "-"
 
@@ -77,11 +79,11 @@ class World(Protocol):
         """Looks up together which rows are stored."""
 
     def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]: ...
-    def look_up_columns(self, columns: Iterable[tuple[str, int]]) -> None:
+    def look_up_columns(self, columns: Iterable[Column]) -> None:
         """Takes note of columns whose values are read together with the next answers, where that saves a job."""
 
     def column(self, relation: str, place: int) -> Iterable[Any]:
         """The committed values of a column of a base relation, each once; in order, if they are not very many."""
 
-    def occurs(self, value: Any, columns: Iterable[tuple[str, int]]) -> bool:
+    def occurs(self, value: Any, columns: Iterable[Column]) -> bool:
         """Test whether one of these columns of base relations has the value in a committed row."""

@@ -16,10 +16,10 @@ it determines them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from upshot.check.clause.clause_form import with_terms
 from upshot.check.names.variables import fold, fresh_name, terms_of, variables
@@ -27,13 +27,14 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.structures import NEUTRAL, NIL, Structure, TypeBranch, composed, definition, structures
 from upshot.core.types import SYMBOL, Kind, Type
 from upshot.revise.ordered_values import TRIES, inside
+from upshot.revise.request import Column
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.normalize.unfold import can_expand, expanded
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable, Wildcard, subterms
 from upshot.values.structures import MAKE, field_function, form
 
-Column = tuple[str, int]
+Item = TypeVar("Item", bound=Hashable)
 
 MOST = 64
 """Rules that one rule becomes at most."""
@@ -69,6 +70,25 @@ def _without_exits(linear: CheckedProgram, view: str, exits: str) -> list[Clause
     return made
 
 
+def reached(start: Iterable[Item], steps: Callable[[Item], Iterable[Item]]) -> set[Item]:
+    """Everything that steps lead to from these, themselves included."""
+    found = set(start)
+    left = list(found)
+    while left:
+        new = {*steps(left.pop())} - found
+        found |= new
+        left += new
+    return found
+
+
+def cells(atoms: Iterable[Atom]) -> Iterator[tuple[str, Column]]:
+    """The variables that are arguments of these atoms, each with its column."""
+    for atom in atoms:
+        for place, term in enumerate(atom.args):
+            if isinstance(term, Variable):
+                yield term.name, (atom.relation, place)
+
+
 def made_columns(clauses: Iterable[Clause]) -> frozenset[Column]:
     """The columns whose values rules make: those of aggregates, constants, what is computed, and where such values
     are handed on."""
@@ -87,21 +107,14 @@ def made_columns(clauses: Iterable[Clause]) -> frozenset[Column]:
         size = len(found)
         for clause in clauses:
             names = made_names(clause, found)
-            for place, term in enumerate(clause.head.args):
-                if isinstance(term, Variable) and term.name in names:
-                    found.add((clause.head.relation, place))
+            found.update(column for name, column in cells([clause.head]) if name in names)
     return frozenset(found)
 
 
 def made_names(clause: Clause, columns: Container[Column]) -> set[str]:
     """The variables of a clause whose values come from these columns, or are computed from such."""
-    names = {
-        term.name
-        for literal in (clause.head, *clause.body)
-        if isinstance(literal, Atom)
-        for place, term in enumerate(literal.args)
-        if isinstance(term, Variable) and (literal.relation, place) in columns
-    }
+    atoms = (each for each in (clause.head, *clause.body) if isinstance(each, Atom))
+    names = {name for name, column in cells(atoms) if column in columns}
     for literal in clause.body:
         if isinstance(literal, Comparison) and literal.op == "=" and names & {*variables(literal)}:
             names.update(side.name for side in (literal.left, literal.right) if isinstance(side, Variable))
@@ -155,16 +168,7 @@ def _recursive(clauses: Iterable[Clause]) -> set[str]:
     for clause in clauses:
         used = {each.relation for each in clause.body if isinstance(each, Atom)}
         uses.setdefault(clause.head.relation, set()).update(used)
-    found = set()
-    for view in uses:
-        seen, left = set(uses[view]), list(uses[view])
-        while left:
-            new = uses.get(left.pop(), set()) - seen
-            seen |= new
-            left += new
-        if view in seen:
-            found.add(view)
-    return found
+    return {view for view, used in uses.items() if view in reached(used, lambda name: uses.get(name, ()))}
 
 
 def without_repeated(clause: Clause) -> Clause:

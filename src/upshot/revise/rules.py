@@ -1,4 +1,4 @@
-"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, aggregates; termination.
+"""The rules of a program as the search reads them: positive literals, negated ones, built-ins, aggregates.
 
 In normal form every aggregate is a view of its own, `total(G…, V) :- rows(G…, _…), V = sum T : { rows(G…, T, …) }`: a
 row for each group that has rows, and none for a group that has not.
@@ -16,10 +16,18 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Type
 from upshot.engine.time_limit import check_time
-from upshot.revise.built_ins import LINEAR, are_same
+from upshot.revise.built_ins import Binding, are_same
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import DELETE, INSERT, Key, Row
-from upshot.revise.rule_forms import linear_clauses, made_columns, unfolded_clauses, whole_structures, without_repeated
+from upshot.revise.request import DELETE, INSERT, Column, Key, Row
+from upshot.revise.rule_forms import (
+    cells,
+    linear_clauses,
+    made_columns,
+    reached,
+    unfolded_clauses,
+    whole_structures,
+    without_repeated,
+)
 from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
@@ -108,10 +116,6 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-Column = tuple[str, int]
-Binding = dict[str, Any]
-
-
 @dataclass(frozen=True, eq=False)
 class RuleParts(RequestRule):
     """A rule and what it asks of its body, as the search takes it. The atoms of its `form` have variables only: those
@@ -138,11 +142,10 @@ class RuleParts(RequestRule):
     def binding(self, row: Row) -> Binding | None:
         """The values of head variables for a row, and of constants; None if no instance has this head."""
         known: Binding = {}
-        for term, value in zip(self.head.args, row, strict=True):
-            assert isinstance(term, Variable), "its atoms have variables only"
-            if value is None and not self.types[term.name].nullable:
+        for name, value in zip(arguments(self.head), row, strict=True):
+            if value is None and not self.types[name].nullable:
                 return None
-            if not are_same(known.setdefault(term.name, value), value):
+            if not are_same(known.setdefault(name, value), value):
                 return None
         return self.with_constants(known)
 
@@ -164,17 +167,12 @@ class RuleParts(RequestRule):
 
 def ground(atom: Atom, binding: Mapping[str, Any]) -> Key:
     """The row that an atom names once all its variables have values."""
-    return atom.relation, tuple(_value(term, binding) for term in atom.args)
+    return atom.relation, tuple(binding[name] for name in arguments(atom))
 
 
-def _value(term: Term, binding: Mapping[str, Any]) -> Any:
-    match term:
-        case Variable(name):
-            return binding[name]
-        case Constant(value):
-            return value
-        case _:
-            raise AssertionError("normal form has variables and constants only")
+def arguments(atom: Atom) -> tuple[str, ...]:
+    """The arguments of an atom of a rule in the form that the search takes: they are all variables."""
+    return tuple(term.name for term in atom.args if isinstance(term, Variable))
 
 
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
@@ -183,6 +181,8 @@ def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RulePart
     general, constants = _without_constants(clause, program)
     whole, parts = whole_structures(general)
     form = request_rule(whole, program.schemas)
+    atoms = (form.clause.head, *form.positive, *form.negative)
+    assert all(isinstance(term, Variable) for atom in atoms for term in atom.args), "its atoms have variables only"
     return RuleParts(clause, made.all_of, form.built_ins, form.types, form, number, constants, parts)
 
 
@@ -229,6 +229,8 @@ class Rules:
     folds: dict[str, Fold] = field(default_factory=dict)
     questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
     """The queries for instances that were made so far, and the variables that they find."""
+    unbounded: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    """The views that can need any number of fresh values, by the requests that were asked about."""
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)
@@ -305,22 +307,21 @@ class Rules:
     def is_base(self, relation: str) -> bool:
         return self.program.schemas[relation].role is Role.BASE
 
-    def inputs(self, relation: str) -> Iterator[str]:
+    def read(self, view: str) -> Iterator[tuple[str, int]]:
+        """The relations that the rules of a view read: 1 if more rows there can add rows to it, -1 if fewer can."""
+        if view in self.folds:
+            yield from ((self.folds[view].below, sign) for sign in (1, -1))
+        for rule in self.by_view.get(view, ()):
+            yield from ((atom.relation, 1) for atom in rule.positive)
+            yield from ((atom.relation, -1) for atom in rule.negative)
+
+    def inputs(self, view: str) -> Iterator[str]:
         """The relations that the rules of a view read."""
-        if relation in self.folds:
-            yield self.folds[relation].below
-        for rule in self.by_view.get(relation, ()):
-            yield from (atom.relation for atom in (*rule.positive, *rule.negative))
+        yield from (name for name, _ in self.read(view))
 
     def below(self, relations: Iterable[str]) -> frozenset[str]:
         """The relations that these depend on, themselves included."""
-        seen = set(relations)
-        left = list(seen)
-        while left:
-            new = {each for each in self.inputs(left.pop()) if each not in seen}
-            seen |= new
-            left += new
-        return frozenset(seen)
+        return frozenset(reached(relations, self.inputs))
 
     def settled(self, frozen: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         """The relations that cannot gain rows (`+`), or lose any (`-`), if base relations are `frozen` so."""
@@ -331,81 +332,26 @@ class Rules:
             size = len(found)
             for name, sign in [each for each in found if each[0] in views]:
                 other = DELETE if sign == INSERT else INSERT
-                parts = [(atom.relation, sign) for rule in self.by_view.get(name, ()) for atom in rule.positive]
-                parts += [(atom.relation, other) for rule in self.by_view.get(name, ()) for atom in rule.negative]
-                if name in self.folds:
-                    parts = [(self.folds[name].below, each) for each in (INSERT, DELETE)]
+                parts = ((each, sign if own > 0 else other) for each, own in self.read(name))
                 if not found.issuperset(parts):
                     found.discard((name, sign))
         return frozenset(found)
 
     def sources(self, column: Column) -> frozenset[Column]:
         """The base columns that the values of a column come from."""
-        seen, left = {column}, [column]
-        while left:
-            relation, place = left.pop()
-            found: list[Column] = []
-            for rule in self.by_view.get(relation, ()):
-                term = rule.head.args[place]
-                if isinstance(term, Variable):
-                    names = {term.name}
-                    for literal in rule.built_ins:
-                        names |= {*variables(literal)} if term.name in variables(literal) else set()
-                    found += [each for name in names for each in columns_in(name, rule.positive)]
-            fold = self.folds.get(relation)
-            if fold is not None and place == fold.width and fold.target is not None:
-                found.append((fold.below, fold.target))
-            new = [each for each in found if each not in seen]
-            seen.update(new)
-            left += new
-        return frozenset(each for each in seen if self.is_base(each[0]))
+        return frozenset(each for each in reached([column], self._sources) if self.is_base(each[0]))
+
+    def _sources(self, column: Column) -> Iterator[Column]:
+        relation, place = column
+        for rule in self.by_view.get(relation, ()):
+            own = arguments(rule.head)[place]
+            names = {own, *(name for each in rule.built_ins if own in variables(each) for name in variables(each))}
+            yield from (each for name in names for each in columns_in(name, rule.positive))
+        fold = self.folds.get(relation)
+        if fold is not None and place == fold.width and fold.target is not None:
+            yield fold.below, fold.target
 
 
 def columns_in(variable: str, atoms: Iterable[Atom]) -> Iterator[Column]:
     """The columns of these atoms in which a variable occurs."""
-    for atom in atoms:
-        for place, term in enumerate(atom.args):
-            if isinstance(term, Variable) and term.name == variable:
-                yield atom.relation, place
-
-
-# ---- termination -----------------------------------------------------------------------------------------------------
-
-
-def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
-    """Test whether a rule that these relations depend on has variables that its head lacks: only such rules need fresh
-    values, and without them a search terminates."""
-    return any(invents(rule) for name in rules.below(relations) for rule in rules.by_view.get(name, ())) or any(
-        name in rules.folds for name in rules.below(relations)
-    )
-
-
-def invents(rule: RuleParts) -> bool:
-    """Test whether a rule needs values that its head neither names nor determines by sums and differences."""
-    known = {*variables(rule.head), *rule.constants}
-    size = -1
-    while len(known) != size:
-        size = len(known)
-        for each in rule.built_ins:
-            if isinstance(each, Comparison) and each.op == "=" and _is_sum(each.left) and _is_sum(each.right):
-                open_ = [name for name in variables(each) if name not in known]
-                known.update(open_ if len(open_) == 1 else ())
-    return any(name not in known for name in rule.names)
-
-
-def _is_sum(term: Term) -> bool:
-    return not isinstance(term, Call) or (term.function in LINEAR and all(map(_is_sum, term.args)))
-
-
-def inventing_recursion(rules: Rules, relations: Iterable[str]) -> tuple[str, ...]:
-    """The views that these relations depend on which demand rows of themselves with fresh values: a realization may
-    need any number of those. Empty if the number of fresh values is bounded."""
-    found = []
-    for name in sorted(rules.below(relations)):
-        for rule in rules.by_view.get(name, ()):
-            head = {*variables(rule.head), *rule.constants}
-            for atom in rule.positive:
-                fresh = any(each not in head for each in variables(atom))
-                if fresh and name in rules.below([atom.relation]):
-                    found.append(name)
-    return tuple(dict.fromkeys(found))
+    yield from (column for name, column in cells(atoms) if name == variable)

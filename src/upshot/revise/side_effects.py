@@ -7,12 +7,13 @@ affects the others cannot take back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from upshot.check.names.variables import walk
 from upshot.check.program import CheckedProgram, Literal
 from upshot.core.schema import Role
 from upshot.revise.request import Request
+from upshot.revise.rule_forms import reached
 from upshot.syntax.ast import Aggregate, Atom, Not
 
 Signed = tuple[str, int]
@@ -34,10 +35,10 @@ def adding_up(program: CheckedProgram, request: Request, constraints: Collection
     # A row of a view with a key can need the deletion of the one that has the key.
     keyed = (name for name, schema in program.schemas.items() if schema.keys and schema.role is Role.VIEW)
     goals |= {(name, -1) for name in (*constraints, *keyed, *(name for name, _ in request.delete))}
-    helpful = {each for each in _reached(goals, read) if program.schemas[each[0]].role is Role.BASE}
+    helpful = {each for each in signed_steps(goals, read) if program.schemas[each[0]].role is Role.BASE}
     # An insertion into a relation with a key can need the deletion of another row.
     helpful |= {(name, -1) for name, sign in helpful if sign == 1 and program.schemas[name].keys}
-    moved = _reached(helpful, used)
+    moved = signed_steps(helpful, used)
     return frozenset(name for name, sign in moved if (name, -sign) not in moved)
 
 
@@ -51,13 +52,6 @@ def _signed(literal: Literal) -> Iterator[Signed]:
             yield from ((node.relation, each) for each in ((1, -1) if is_folded else (sign,)))
 
 
-def _reached(start: Iterable[Signed], steps: dict[str, set[Signed]]) -> set[Signed]:
+def signed_steps(start: Iterable[Signed], steps: Mapping[str, Collection[Signed]]) -> set[Signed]:
     """Follow the steps from these, with the products of signs on the way."""
-    found = set(start)
-    left = list(found)
-    while left:
-        name, sign = left.pop()
-        new = {(other, sign * own) for other, own in steps.get(name, ())} - found
-        found |= new
-        left += new
-    return found
+    return reached(start, lambda each: ((other, each[1] * own) for other, own in steps.get(each[0], ())))

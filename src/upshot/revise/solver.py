@@ -31,8 +31,8 @@ from upshot.revise.groups import GroupRules
 from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import Linear, new_value, number_of, value_at
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Row
-from upshot.revise.rules import Column, invents
+from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Row
+from upshot.revise.termination import invents
 
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
@@ -186,7 +186,7 @@ class Solver:
         if len(totals) != 1:
             return None
         ((name, factor),) = totals
-        group = self.program.groups.get(self.program.totals[name].group or ("", ()))
+        group = self.program.group_of(name)
         if group is None or (len(subject.parts) > 1 and group.fold.function not in ("min", "max")):
             return None
         others = Linear(tuple(each for each in subject.parts if each[0] != name), subject.more)
@@ -566,7 +566,7 @@ class Solver:
     def _summed(self, model: Model, subjects: Collection[Subject]) -> list[Key]:
         """The rows of views in the sums that conditions name, where fresh amounts decide what those come to."""
         names = {name for each in subjects for name in names_of(each) if name in self.program.totals}
-        groups = (self.program.groups.get(self.program.totals[name].group or ("", ())) for name in sorted(names))
+        groups = map(self.program.group_of, sorted(names))
         return [
             key
             for group in groups

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from upshot.revise.built_ins import UNKNOWN, are_same, value_of, variables
+from upshot.revise.built_ins import UNKNOWN, Binding, are_same, value_of, variables
 from upshot.revise.ground_program import GroundProgram, Node, Stage
 from upshot.revise.instances import Instance, has_symbol, unified
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row, World
-from upshot.revise.rules import COUNT, Binding, RuleParts, ground
+from upshot.revise.rules import COUNT, RuleParts, arguments, ground
 from upshot.revise.solver import Model
-from upshot.syntax.ast import Variable
 
 MOST_SPREAD = 5_000
 """Instances that are looked at for what fresh values could meet."""
@@ -39,6 +38,8 @@ class Trial:
     """Rows with symbols, by what they are with witnesses."""
     _seen: set[Key] = field(default_factory=set)
     _there: set[Key] = field(default_factory=set)
+    _varying: set[Key] = field(default_factory=set)
+    """Rows that are there with some values of symbols, and not with others."""
     negations: list[Key] = field(default_factory=list)
     """Base rows with symbols that have to be absent, after `spread`: those that could be one of many stored rows."""
     is_cut: bool = False
@@ -193,12 +194,13 @@ class Trial:
             if any(isinstance(binding.get(name), Symbol) or name not in binding for name in names):
                 continue
             row = self.lifted(ground(atom, binding))[1]
-            for term, value in zip(atom.args, row, strict=True):
-                if isinstance(term, Variable) and isinstance(value, Symbol):
-                    lifted.setdefault(term.name, value)
+            for name, value in zip(arguments(atom), row, strict=True):
+                if isinstance(value, Symbol):
+                    lifted.setdefault(name, value)
         lifted |= self._totals(rule, binding, lifted)
-        known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or self._is_given(
-            name, rule, lifted)}  # fmt: skip
+        given = {each for atom in (*rule.positive, rule.head) for each in arguments(atom)}
+        # What is computed from symbols is computed again.
+        known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or name in given}
         made = False
         for instance in self.program.demand.completed(key, rule, known):
             made = True
@@ -228,19 +230,27 @@ class Trial:
                     seen.add(total)
                     self._there.add(total)
                     left.append(total)
-            for rule, place in self.program.users(key[0]):
-                for instance in self._met(rule, place, key):
-                    made += 1
-                    if made > MOST_SPREAD:
-                        self.is_cut = True
-                        break
-                    self._take(instance)
-                    self._take_equal(instance)
-                    if has_symbol(instance.head) and instance.head not in seen:
-                        seen.add(instance.head)
-                        self._there.add(instance.head)
-                        left.append(instance.head)
+            for instance in self._affected(key):
+                made += 1
+                if made > MOST_SPREAD:
+                    self.is_cut = True
+                    break
+                self._take(instance)
+                self._take_equal(instance)
+                head = instance.head
+                is_varying = head not in self._varying and self._varies(instance)
+                if is_varying:
+                    self._varying.add(head)
+                    self._presume(head)
+                if head not in seen and has_symbol(head):
+                    self._there.add(head)
+                elif not is_varying:
+                    continue
+                seen.add(head)
+                left.append(head)
         for key in self._negated():
+            for _, row in sorted((each for each in self.model.insert - {key} if each[0] == key[0]), key=repr):
+                self._equate(key, row)
             if self.program.families.is_apart(key):
                 continue
             stored = [row for row in self.program.demand.rows_like(*key) if self.world.stored((key[0], row))]
@@ -249,7 +259,28 @@ class Trial:
                 continue
             for row in stored:
                 self._equate(key, row)
-        return self._size() != before
+        return bool(self._unexpanded) or self._size() != before
+
+    def _affected(self, key: Key) -> Iterator[Instance]:
+        """The instances that a row takes part in: one with symbols, or one that is there with some of their values."""
+        for rule, place in self.program.users(key[0]):
+            yield from self._met(rule, place, key)
+        for rule, atom in () if has_symbol(key) else self.program.negators(key[0]):
+            known = unified(atom, key[1], {})
+            yield from self._matched(rule, (), None if known is None else rule.with_constants(known))
+
+    def _varies(self, instance: Instance) -> bool:
+        """Test whether other values of symbols can change whether an instance holds."""
+        if instance.head in self.program.request.insert:
+            return False
+        changing = bool(instance.conditions) or any(map(has_symbol, instance.negative))
+        return changing or any(key in self._varying for key, _ in instance.body)
+
+    def _presume(self, key: Key) -> None:
+        """Takes note of a row that the candidate presumes to stay, and with other values need not."""
+        node = self.program.nodes[key]
+        if node.stage is Stage.UNEXPANDED and node.is_stored and not node.is_base and key in self.model.true:
+            self._unexpanded.append(node)
 
     def _negated(self) -> list[Key]:
         """Base rows with symbols that the candidate needs to be absent: those of negated literals, or of views in
@@ -266,7 +297,7 @@ class Trial:
         return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
 
     def _equate(self, key: Key, row: Row) -> None:
-        """Takes note that a base row with symbols is there if it is this stored one."""
+        """Takes note that a base row with symbols is there if it is this one, which is stored or inserted."""
         conditions = self.program.demand.equal(key[1], row)
         if conditions:
             self.program.want((key[0], row), self._depth())
@@ -320,11 +351,15 @@ class Trial:
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
         """The instances of a rule of which a literal is a row with symbols, and the others are there."""
         first = unified(rule.positive[place], key[1], {})
-        for known in self._joined(rule, [place], None if first is None else rule.with_constants(first), key):
+        yield from self._matched(rule, (place,), None if first is None else rule.with_constants(first))
+
+    def _matched(self, rule: RuleParts, done: tuple[int, ...], bound: Binding | None) -> Iterator[Instance]:
+        """The instances of a rule in which these literals are bound, and the others are there."""
+        for joined, known in self._joined(rule, done, bound):
             used = {name for name, value in known.items() if isinstance(value, Symbol)}
             others = tuple(
                 at for at, atom in enumerate(rule.positive)
-                if at != place and used.isdisjoint(variables(atom))
+                if at not in joined and used.isdisjoint(variables(atom))
             )  # fmt: skip
             plain = {name: value for name, value in known.items() if value is not None and name not in used}
             nulls = tuple(sorted(name for name, value in known.items() if value is None))
@@ -332,8 +367,11 @@ class Trial:
             for _, binding in list(found):
                 yield from self._lifted_instances(rule, None, binding)
 
-    def _joined(self, rule: RuleParts, done: list[int], known: Binding | None, key: Key) -> Iterator[Binding]:
-        """The bindings in which literals that share symbols with this one are rows with symbols too."""
+    def _joined(
+        self, rule: RuleParts, done: tuple[int, ...], known: Binding | None, start: int = 0
+    ) -> Iterator[tuple[tuple[int, ...], Binding]]:
+        """The bindings in which literals that share symbols with these are rows with symbols too, and others may be
+        rows that are there with other values only; with the literals that are bound so."""
         if known is None:
             return
         symbols = {name for name, value in known.items() if isinstance(value, Symbol)}
@@ -341,26 +379,24 @@ class Trial:
             if at not in done and symbols.intersection(variables(atom)):
                 for other in sorted(self._there, key=repr):
                     if other[0] == atom.relation:
-                        longer = unified(atom, other[1], known)
-                        yield from self._joined(rule, [*done, at], longer, key)
+                        yield from self._joined(rule, (*done, at), unified(atom, other[1], known), start)
                 return
-        yield known
-
-    def _is_given(self, name: str, rule: RuleParts, lifted: Mapping[str, Any]) -> bool:
-        """Test whether an atom gives a variable its value; one that is computed from symbols is computed again."""
-        atoms = (*rule.positive, rule.head)
-        return any(term == Variable(name) for atom in atoms for term in atom.args)
+        yield done, known
+        for at, atom in enumerate(rule.positive):
+            if at not in done and at >= start:
+                for other in sorted(self._varying - self._there, key=repr):
+                    if other[0] == atom.relation and not (self.world.is_local and self.world.holds(other)):
+                        yield from self._joined(rule, (*done, at), unified(atom, other[1], known), at + 1)
 
     def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
         """Symbols for values of groups that are only compared, so that all values are denied that compare alike."""
         found: Binding = {}
         demand = self.program.demand
         for atom in rule.positive:
-            if atom.relation not in self.program.rules.folds or not isinstance(atom.args[-1], Variable):
+            if atom.relation not in self.program.rules.folds:
                 continue
-            name = atom.args[-1].name
-            head = rule.head
-            in_head = Variable(name) in head.args and head.relation not in self.program.total_constraints
+            name, head = arguments(atom)[-1], rule.head
+            in_head = name in arguments(head) and head.relation not in self.program.total_constraints
             if demand.is_joined(name, rule) or name in lifted or in_head:
                 continue
             group = ground(atom, {**binding, **lifted})[1][:-1]

@@ -1,0 +1,171 @@
+"""Whether a search ends, told from the rules: which views can need any number of fresh values.
+
+A wanted row gives its values to the rows that a rule derives it from, and the variables that its head lacks take fresh
+ones. A row that is inserted gives its values to the rows of views that follow, and one that must not follow to the rows
+that keep it out: negated ones, and those of groups. If a fresh value can be given to the place that it was made from,
+another can be made from it, and so on; else the number of fresh values is bounded. [Weak acyclicity: Fagin, Kolaitis,
+Miller & Popa 2005, section 3.] What groups come to is not followed to other groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from upshot.revise.built_ins import LINEAR, variables
+from upshot.revise.request import DELETE, INSERT, Request
+from upshot.revise.rule_forms import cells, reached
+from upshot.revise.rules import Fold, RuleParts, Rules
+from upshot.revise.side_effects import Signed, signed_steps
+from upshot.syntax.ast import Atom, Call, Comparison, Term
+
+Place = tuple[str, str, int]
+"""A column of the rows of a relation that are wanted, that are unwanted, or that are there after the change."""
+WANTED, UNWANTED, THERE = "wanted", "unwanted", "there"
+Places = dict[str, list[Place]]
+
+
+def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
+    """Test whether a rule that these relations depend on has variables that its head lacks: only such rules need fresh
+    values, and without them a search terminates."""
+    below = rules.below(relations)
+    return any(name in rules.folds or any(map(invents, rules.by_view.get(name, ()))) for name in below)
+
+
+def invents(rule: RuleParts) -> bool:
+    """Test whether a rule needs values that its head neither names nor determines by sums and differences."""
+    known = {*variables(rule.head), *rule.constants}
+    size = -1
+    while len(known) != size:
+        size = len(known)
+        for each in rule.built_ins:
+            if isinstance(each, Comparison) and each.op == "=" and _is_sum(each.left) and _is_sum(each.right):
+                open_ = [name for name in variables(each) if name not in known]
+                known.update(open_ if len(open_) == 1 else ())
+    return any(name not in known for name in rule.names)
+
+
+def _is_sum(term: Term) -> bool:
+    return not isinstance(term, Call) or (term.function in LINEAR and all(map(_is_sum, term.args)))
+
+
+def unbounded_views(
+    rules: Rules, request: Request, constraints: Collection[str], frozen: Collection[tuple[str, str]]
+) -> tuple[str, ...]:
+    """The views that demand rows with fresh values for the sake of fresh values of their own: through their recursion,
+    or through negations and constraints. Empty if the number of fresh values of a realization is bounded."""
+    names = frozenset((name, 1) for name, _ in request.insert) | {(name, -1) for name, _ in request.delete}
+    key = names, frozenset(constraints), frozenset(frozen)
+    if key not in rules.unbounded:
+        rules.unbounded[key] = _Flow(rules, rules.settled(frozen)).unbounded(names, constraints)
+    return rules.unbounded[key]
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The places that values are given to. Relations that are `settled` gain no rows."""
+
+    rules: Rules
+    settled: Collection[tuple[str, str]]
+    _given: dict[Place, set[Place]] = field(default_factory=dict)
+    _made: dict[tuple[Place, Place], set[str]] = field(default_factory=dict)
+    """The places that fresh values are made from, those that they are made for, and the views whose rules do so."""
+
+    def unbounded(self, names: Iterable[Signed], constraints: Collection[str]) -> tuple[str, ...]:
+        wanted, moved, guarded = self._reach(names, constraints)
+        for view, listed in self.rules.by_view.items():
+            for rule in listed:
+                self._follow(view, rule, wanted, moved)
+        for fold in self.rules.folds.values():
+            self._follow_fold(fold)
+        for name in guarded:
+            self._give(name, THERE, UNWANTED)
+        for name, sign in wanted:
+            if sign > 0 and self.rules.is_base(name):
+                self._give(name, WANTED, THERE)
+        return self._recurrent()
+
+    def _reach(
+        self, names: Iterable[Signed], constraints: Collection[str]
+    ) -> tuple[set[Signed], set[Signed], set[str]]:
+        """The relations of which rows are wanted (1) or unwanted (-1), those that gain or lose rows, and those of which
+        any row may be unwanted: it violates a constraint, or shares a key with another."""
+        rules, schemas = self.rules, self.rules.program.schemas
+        read = {view: {*rules.read(view)} for view in (*rules.by_view, *rules.folds)}
+        used: dict[str, set[Signed]] = {}
+        for view, inputs in read.items():
+            for name, sign in inputs:
+                used.setdefault(name, set()).add((view, sign))
+        goals, size = {*names}, -1
+        while len(goals) != size:
+            size = len(goals)
+            every = signed_steps(goals, read)
+            wanted = {
+                (name, sign) for name, sign in every if (name, INSERT if sign > 0 else DELETE) not in self.settled
+            }
+            moved = signed_steps((each for each in wanted if rules.is_base(each[0])), used)
+            guarded = {name for name, sign in moved if sign > 0 and (name in constraints or schemas[name].keys)}
+            goals |= {(name, -1) for name in guarded}
+        return wanted, moved, guarded
+
+    def _follow(self, view: str, rule: RuleParts, wanted: Collection[Signed], moved: Collection[Signed]) -> None:
+        gaining = [atom for atom in rule.positive if (atom.relation, INSERT) not in self.settled]
+        folded = [atom for atom in (*rule.positive, *rule.negative) if atom.relation in self.rules.folds]
+        stored = (name for atom in rule.positive if atom not in gaining for name in variables(atom))
+        known = {*rule.constants, *stored}
+        there = _places(THERE, rule.positive)
+        if (view, 1) in wanted:
+            targets = _places(WANTED, (*gaining, *folded)), _places(UNWANTED, rule.negative)
+            self._link(view, _places(WANTED, [rule.head]), targets, known)
+        if (view, -1) in wanted:
+            targets = _places(WANTED, (*rule.negative, *folded)), _places(UNWANTED, rule.positive)
+            self._link(view, there | _places(UNWANTED, [rule.head]), targets, known)
+        if (view, 1) in moved:
+            self._link(view, there, [_places(THERE, [rule.head])], known)
+
+    def _link(self, view: str, sources: Places, targets: Iterable[Places], known: Collection[str]) -> None:
+        """Gives the values of variables in some rows to others; those of further variables are made from them."""
+        every = [place for listed in sources.values() for place in listed]
+        for name, place in ((name, place) for each in targets for name, listed in each.items() for place in listed):
+            if place[0] == WANTED and self._is_total(place):
+                continue
+            for source in sources.get(name, ()):
+                self._given.setdefault(source, set()).add(place)
+            for source in every if name not in known and name not in sources else ():
+                self._made.setdefault((source, place), set()).add(view)
+
+    def _is_total(self, place: Place) -> bool:
+        fold = self.rules.folds.get(place[1])
+        return fold is not None and place[2] == fold.width
+
+    def _follow_fold(self, fold: Fold) -> None:
+        """A group asks for rows, and rows make the value of a group."""
+        width = self.rules.program.schemas[fold.below].arity
+        group = {str(at): [(WANTED, fold.view, at)] for at in range(fold.width)}
+        rows, there, unwanted = ({str(at): [(kind, fold.below, at)] for at in range(width)}
+                                 for kind in (WANTED, THERE, UNWANTED))  # fmt: skip
+        self._link(fold.view, group, [rows], ())
+        self._link(fold.view, there | group, [unwanted], ())
+        made = {**{name: [(THERE, fold.view, int(name))] for name in group}, "": [(THERE, fold.view, fold.width)]}
+        self._link(fold.view, there, [made], ())
+
+    def _give(self, name: str, kind: str, other: str) -> None:
+        for at in range(self.rules.program.schemas[name].arity):
+            self._given.setdefault((kind, name, at), set()).add((other, name, at))
+
+    def _recurrent(self) -> tuple[str, ...]:
+        """The views whose rules make a value that is given to a place that it is made from."""
+        steps = {place: {*given} for place, given in self._given.items()}
+        for source, target in self._made:
+            steps.setdefault(source, set()).add(target)
+        further = {target: reached([target], lambda place: steps.get(place, ())) for _, target in self._made}
+        found = (views for (source, target), views in self._made.items() if source in further[target])
+        return tuple(sorted(set[str]().union(*found)))
+
+
+def _places(kind: str, atoms: Iterable[Atom]) -> Places:
+    """The places of variables in atoms."""
+    found: Places = {}
+    for name, (relation, at) in cells(atoms):
+        found.setdefault(name, []).append((kind, relation, at))
+    return found
