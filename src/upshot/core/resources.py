@@ -32,8 +32,8 @@ _SCARCE = 4 << 30
 
 
 def spare_address_space() -> None:
-    """Where address space is scarce, let Arrow take memory as it needs it, unless that is set. Its own allocators reserve
-    large pieces, and without one it ends the process. It looks when it is imported."""
+    """Where address space is scarce, let Arrow take memory as it needs it, unless that is set. Its own allocators
+    reserve large pieces, and without one it ends the process. It looks when it is imported."""
     left = address_space_left()
     if left is not None and left < _SCARCE:
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
