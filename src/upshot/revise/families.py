@@ -191,7 +191,9 @@ class Families:
         yield self._constants.get(family, ())
         yield tuple(self._found.get(family, ()))
         yield self._extra
-        for column in dict.fromkeys((*own, *self._members.get(family, ()))):
+        columns = dict.fromkeys((*own, *self._members.get(family, ())))
+        self._world.look_up_columns(columns)
+        for column in columns:
             yield self._world.column(*column)
 
     def _fresh(self, family: Column, type: Type) -> Iterator[Symbol]:
