@@ -22,7 +22,7 @@ from upshot.revise.ordered_values import Linear, NotLinearError, new_value, numb
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Column, Key, Row
 from upshot.revise.rule_forms import cells, made_columns
-from upshot.revise.rules import Fold, columns_in, fold_of
+from upshot.revise.rules import GroupedView, columns_in, fold_of
 from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Comparison, Not, Variable, Wildcard
 
@@ -112,7 +112,7 @@ class Looks:
         self._clauses = program.clauses
         self._best = {name for name, schema in program.schemas.items() if schema.lattice is not None}
         self._made = made_columns(program.clauses)
-        self._folds: dict[str, Fold] = {}
+        self._folds: dict[str, GroupedView] = {}
         for clause in program.clauses:
             found = fold_of(clause, program.schemas) if aggregate_of(clause) is not None else None
             if found is not None:

@@ -26,7 +26,7 @@ from upshot.revise.instances import Demand, Instance, has_symbol
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Preferences, Request, Row, World
-from upshot.revise.rules import Fold, Handed, RuleParts, Rules, arguments
+from upshot.revise.rules import GroupedView, Handed, RuleParts, Rules, arguments
 from upshot.syntax.ast import Atom
 
 MOST_SUPPORTED = 1_000
@@ -69,7 +69,7 @@ class Node:
 class GroupNode:
     """A group of an aggregate: the rows of it that are known, and where others come from."""
 
-    fold: Fold
+    fold: GroupedView
     row: Row
     depth: int
     rows: dict[Key, None] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class GroupNode:
 class GroundProgram:
     """The rows, instances and groups known so far."""
 
-    def __init__(self, world: World, rules: Rules, families: Families, request: Request, limits: Limits) -> None:
+    def __init__(self, world: World, rules: Rules, families: Families, request: Request, limits: SearchLimits) -> None:
         self.world, self.rules, self.families, self.request = world, rules, families, request
         self.demand = Demand(world, rules, families)
         self.demand.is_possible = self._is_possible
@@ -469,7 +469,7 @@ class GroundProgram:
 
 
 @dataclass(slots=True)
-class Limits:
+class SearchLimits:
     """The preferences of a search, and what was left out for them or for its bounds."""
 
     preferences: Preferences

@@ -40,13 +40,13 @@ from upshot.revise.conditions import (
 )
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
-from upshot.revise.ground_program import GroundProgram, Limits, Stage
+from upshot.revise.ground_program import GroundProgram, SearchLimits, Stage
 from upshot.revise.groups import is_contradictory, with_totals
 from upshot.revise.instances import has_symbol
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Request, World
 from upshot.revise.rules import COUNT, Rules
-from upshot.revise.solver import Block, Model, Solver
+from upshot.revise.solver import Model, Nogood, Solver
 from upshot.revise.trial import MOST_SPREAD, Trial
 from upshot.syntax.ast import Comparison, Variable
 
@@ -133,11 +133,11 @@ class Search:
     least: tuple[int, float] = (0, 0)
     """The fewest other rows of the counted views that the changes of a realization still to be found affect, each by
     itself, and the least cost of those with so many."""
-    limits: Limits = field(init=False)
+    limits: SearchLimits = field(init=False)
     _program: GroundProgram | None = None
     _solver: Solver | None = None
-    _blocks: list[Block] = field(default_factory=list)
-    _new_blocks: list[Block] = field(default_factory=list)
+    _nogoods: list[Nogood] = field(default_factory=list)
+    _new_nogoods: list[Nogood] = field(default_factory=list)
     _forms: list[Form] = field(default_factory=list)
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""
@@ -147,7 +147,7 @@ class Search:
     _lifted_candidates: int = 0
 
     def __post_init__(self) -> None:
-        self.limits = Limits(self.preferences)
+        self.limits = SearchLimits(self.preferences)
 
     @property
     def program(self) -> GroundProgram:
@@ -229,11 +229,11 @@ class Search:
             self._note_effects()
             self._solver = Solver(program, self.preferences, self.bounds, self._effects)
             program.is_grown = False
-            self._new_blocks, self._blocks = [*self._blocks, *self._new_blocks], []
-        if self._new_blocks:
-            self._solver.block(self._new_blocks)
-            self._blocks += self._new_blocks
-            self._new_blocks = []
+            self._new_nogoods, self._nogoods = [*self._nogoods, *self._new_nogoods], []
+        if self._new_nogoods:
+            self._solver.block(self._new_nogoods)
+            self._nogoods += self._new_nogoods
+            self._new_nogoods = []
         return self._solver
 
     def _note_effects(self) -> None:
@@ -287,7 +287,7 @@ class Search:
             needed = solver.needed(model, subjects)
             made = with_totals(needed, self.program, model.true)
             if made is None or is_contradictory(needed, self.program, model.true):
-                self._new_blocks.append(self._whole(model, needed))
+                self._new_nogoods.append(self._whole(model, needed))
                 return None
             stated = made
         for symbol in symbols_of(model).values():
@@ -299,7 +299,7 @@ class Search:
             tried = islice(self._witnesses(model, stated), MOST_COVERED if self.found else None)
             found = next((each for each in tried if not self._is_covered(model, each)), None)
             if found is None and self._is_covering(model, stated):
-                self._new_blocks.append(Block(model.insert | model.delete, needed))
+                self._new_nogoods.append(Nogood(model.insert | model.delete, needed))
                 return None
             if found is None:
                 self._refute(model, stated, needed)
@@ -316,9 +316,9 @@ class Search:
         """Test whether there are values at all."""
         return bool(self.found) and next(self._witnesses(model, stated), None) is not None
 
-    def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Block:
-        """A block of exactly this candidate; or of its groups, if it is their values that contradict conditions, and of
-        as few of those as do."""
+    def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Nogood:
+        """A nogood of exactly this candidate; or of its groups, if it is their values that contradict conditions, and
+        of as few of those as do."""
         if is_contradictory(needed, self.program, model.true):
             for each in list(needed):
                 fewer = {subject: signs for subject, signs in needed.items() if subject != each}
@@ -329,9 +329,9 @@ class Search:
         ]
         names = tuple(dict.fromkeys(each.group for each in totals if each.group in self.program.groups))
         if not names:
-            return Block(model.insert | model.delete, needed, is_exact=True)
+            return Nogood(model.insert | model.delete, needed, is_exact=True)
         rows = frozenset(key for name in names for key in self.program.groups[name].rows if key in model.true)
-        return Block(frozenset(), needed, False, names, rows)
+        return Nogood(frozenset(), needed, False, names, rows)
 
     def _tried(
         self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]
@@ -354,7 +354,7 @@ class Search:
         if trial.presumed:
             self.program.support(trial.presumed, self._portion)
         elif not grown:
-            self._new_blocks.append(Block(model.insert | model.delete, needed, is_exact=True))
+            self._new_nogoods.append(Nogood(model.insert | model.delete, needed, is_exact=True))
         self.world.undo()
         return None
 
@@ -391,7 +391,7 @@ class Search:
             else:
                 return trial
         self.reached[f"changes whose consequences can be computed: {failure}"] = None
-        self._new_blocks.append(Block(model.insert | model.delete, needed))
+        self._new_nogoods.append(Nogood(model.insert | model.delete, needed))
         return None
 
     # ---- fresh values -----------------------------------------------------------------------------------------------
@@ -456,9 +456,9 @@ class Search:
     def _refute(self, model: Model, stated: Mapping[Subject, Signs], needed: Mapping[Subject, Signs]) -> None:
         """Excludes signs that no values have, as few as possible."""
         if not needed:
-            self._new_blocks.append(Block(model.insert | model.delete))
+            self._new_nogoods.append(Nogood(model.insert | model.delete))
         elif any(name in self.program.totals for each in needed for name in names_of(each)):
-            self._new_blocks.append(self._whole(model, needed))
+            self._new_nogoods.append(self._whole(model, needed))
         else:
             left = dict(stated)
             types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
@@ -467,14 +467,14 @@ class Search:
                     fewer = {s: signs for s, signs in left.items() if s != each}
                     if is_refuted(Assignment(fewer, types)):
                         left = fewer
-            self._new_blocks.append(Block(frozenset(), left))
+            self._new_nogoods.append(Nogood(frozenset(), left))
 
     # ---- realizations -----------------------------------------------------------------------------------------------
 
     def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]) -> Found | None:
         shown = Description(self.program).stated(trial.model, stated)
         if self._has_too_many(shown):
-            self._new_blocks.append(Block(trial.model.insert | trial.model.delete, needed, is_within_bounds=True))
+            self._new_nogoods.append(Nogood(trial.model.insert | trial.model.delete, needed, is_within_bounds=True))
             return None
         if self._lifted:
             self._conclude(trial.model)
@@ -488,7 +488,7 @@ class Search:
         # With other values for those that are determined, more changes may be a realization as well.
         determined = symbols_of(trial.model).keys() - shown.open.keys()
         signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
-        self._new_blocks += self._renamings(trial.model, signs)
+        self._new_nogoods += self._renamings(trial.model, signs)
         if any(set(each.insert) == set(made.insert) and each.delete == made.delete for each in self.found):
             return None
         self.found.append(made)
@@ -510,7 +510,7 @@ class Search:
         too_many = most.total() > self.bounds.new_constants
         return too_many and "new values" not in self._lifted
 
-    def _renamings(self, model: Model, signs: Mapping[Subject, Signs]) -> Iterator[Block]:
+    def _renamings(self, model: Model, signs: Mapping[Subject, Signs]) -> Iterator[Nogood]:
         """Blocks for a realization, whatever its fresh values are called."""
         fresh = self.program.demand.fresh
         families: dict[Column, dict[str, Symbol]] = {}
@@ -531,7 +531,7 @@ class Search:
                 for name, row in model.insert
             )
             other = {name: symbol.name for name, symbol in called.items()}
-            yield Block(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
+            yield Nogood(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

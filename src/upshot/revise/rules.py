@@ -54,7 +54,7 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class GroupedView:
     """`view` has the groups, which are the first `width` columns, and the values of a `function` of the rows of
     `below`. What is folded is the column `target` of them, or the same `constant` for each; of neither, rows count."""
 
@@ -92,7 +92,7 @@ class Fold:
         return self.constant if self.target is None else row[self.target]
 
 
-def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
+def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> GroupedView | None:
     """The fold that a clause in normal form is, if it is one."""
     aggregate = aggregate_of(clause)
     if aggregate is None:
@@ -106,11 +106,11 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> Fold | None:
         case Variable() as variable:
             place = inner.args.index(variable)
             amount = schemas[inner.relation].columns[place].type
-            return Fold(view, inner.relation, aggregate.function, width, type, place, amount=amount)
+            return GroupedView(view, inner.relation, aggregate.function, width, type, place, amount=amount)
         case Constant(value):
-            return Fold(view, inner.relation, aggregate.function, width, type, None, value)
+            return GroupedView(view, inner.relation, aggregate.function, width, type, None, value)
         case _:
-            return Fold(view, inner.relation, aggregate.function, width, type)
+            return GroupedView(view, inner.relation, aggregate.function, width, type)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -220,13 +220,13 @@ def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause,
 
 @dataclass
 class Rules:
-    """The rules of a program in normal form, by view; views of aggregates have a `Fold` instead. `serves` has the views
-    that users know for those they do not."""
+    """The rules of a program in normal form, by view; views of aggregates have a `GroupedView` instead. `serves` has
+    the views that users know for those they do not."""
 
     program: CheckedProgram
     serves: Mapping[str, str] = field(default_factory=dict)
     by_view: dict[str, list[RuleParts]] = field(default_factory=dict)
-    folds: dict[str, Fold] = field(default_factory=dict)
+    folds: dict[str, GroupedView] = field(default_factory=dict)
     questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
     """The queries for instances that were made so far, and the variables that they find."""
     unbounded: dict[object, tuple[str, ...]] = field(default_factory=dict)

@@ -47,7 +47,7 @@ PORTION = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Nogood:
     """Changes and conditions that are not to occur together again: a realization that was found, or a candidate that is
     none. If it `is_exact`, only with no other changes; with `groups`, only if those have exactly the `rows`; if it
     `is_within_bounds`, only as long as the number of fresh values is bounded."""
@@ -83,7 +83,7 @@ BEYOND = ("rounds", "size", "new values")
 
 
 class Solver:
-    """One translation of a ground program, which is solved many times with further blocks and assumptions."""
+    """One translation of a ground program, which is solved many times with further nogoods and assumptions."""
 
     def __init__(
         self, program: GroundProgram, preferences: Preferences, bounds: Bounds, effects: Mapping[Key, frozenset[Key]]
@@ -476,10 +476,10 @@ class Solver:
 
     # ---- solving ----------------------------------------------------------------------------------------------------
 
-    def block(self, blocks: Iterable[Block]) -> None:
+    def block(self, nogoods: Iterable[Nogood]) -> None:
         """Excludes what contains one of these; rows that are not in the program contain nothing."""
         with self._control.backend() as self._backend:
-            for each in blocks:
+            for each in nogoods:
                 if not each.changes <= self.changes.keys():
                     continue
                 body = sorted(self.changes[key] for key in each.changes)

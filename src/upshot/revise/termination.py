@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from upshot.revise.built_ins import LINEAR, variables
 from upshot.revise.request import DELETE, INSERT, Request
 from upshot.revise.rule_forms import cells, reached
-from upshot.revise.rules import Fold, RuleParts, Rules
+from upshot.revise.rules import GroupedView, RuleParts, Rules
 from upshot.revise.side_effects import Signed, signed_steps
 from upshot.syntax.ast import Atom, Call, Comparison, Term
 
@@ -138,7 +138,7 @@ class _Flow:
         fold = self.rules.folds.get(place[1])
         return fold is not None and place[2] == fold.width
 
-    def _follow_fold(self, fold: Fold) -> None:
+    def _follow_fold(self, fold: GroupedView) -> None:
         """A group asks for rows, and rows make the value of a group."""
         width = self.rules.program.schemas[fold.below].arity
         group = {str(at): [(WANTED, fold.view, at)] for at in range(fold.width)}
