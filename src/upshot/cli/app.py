@@ -96,7 +96,7 @@ def demo(
     list_: Annotated[bool, typer.Option("--list", help="List the demos and exit.")] = False,
     engine: EngineOption = EngineName.AUTO,
 ) -> int:
-    """Run a demo: transactions on generated data and the changes of recursive views."""
+    """Run a demo: commit transactions on generated data."""
     from upshot.cli.commands.demo import demo
 
     return demo(terminal, name, engine, list_only=list_)
@@ -123,7 +123,7 @@ def run(
         typer.Option("--output-dir", "-D", metavar="DIR", help="Directory for .output relations; - prints them."),
     ] = Path("."),
 ) -> int:
-    """Evaluate a program once: read the fact files, write the output relations."""
+    """Evaluate a program: read fact files, write output relations."""
     from upshot.cli.commands.run import run
 
     return run(terminal, source, output_dir)
@@ -139,7 +139,7 @@ def watch(
         OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
     ] = OnError.STOP,
 ) -> int:
-    """Commit transactions one by one and print the view changes of each."""
+    """Commit transactions one by one and print their view changes."""
     from upshot.cli.commands.watch import watch
 
     return watch(terminal, source, changes, on_error)
@@ -184,7 +184,7 @@ def export(
         ),
     ] = "upshot",
 ) -> int:
-    """Print a script of tables and triggers with which PostgreSQL maintains the views."""
+    """Print a PostgreSQL script that maintains the views. It creates tables and triggers."""
     from upshot.cli.commands.export import export
 
     return export(terminal, target, file, schema)
@@ -203,7 +203,7 @@ def explain(
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
 ) -> int:
-    """Explain how each view is maintained and why, and when each active rule fires."""
+    """Explain how each view is maintained. Also prints when each active rule fires."""
     from upshot.cli.commands.explain import explain
 
     return explain(terminal, source, view, svg, full=full)
@@ -234,7 +234,7 @@ def why(
 def why_not(
     terminal: Terminal, source: DatabaseOptions, row: FactText, options: WhyNotOptions, svg: Picture = None
 ) -> int:
-    """Print why a row is missing: the literals that fail in each rule, and base changes that would insert it."""
+    """Print why a row is missing, and what would insert it. For each rule it prints the literals that fail."""
     from upshot.cli.commands.why import why_not
 
     return why_not(terminal, source, row, options, svg)
@@ -253,7 +253,7 @@ def why_changed(
     svg: Picture = None,
     engine: EngineOption = EngineName.AUTO,
 ) -> int:
-    """Print the derivation that a row gained or lost in a commit, down to the base changes."""
+    """Print the derivation that a row gained or lost in a commit."""
     from upshot.cli.commands.why import why_changed
 
     return why_changed(terminal, DatabaseOptions(store, engine=engine), row, version, bounds, svg)
@@ -272,7 +272,7 @@ def what_if(
     ] = None,
     changes: ChangesOption = None,
 ) -> int:
-    """Print the changes, violations and rule firings of a transaction without committing it."""
+    """Print the effects of a transaction without committing it. These are changes, violations and rule firings."""
     from upshot.cli.commands.what_if import what_if
 
     return what_if(terminal, source, rows or (), changes)
@@ -317,7 +317,8 @@ def repairs(
         str | None, typer.Option("--constraint", metavar="NAME", help="Repair only violations of this constraint.")
     ] = None,
 ) -> int:
-    """Find base changes that repair constraint violations, present ones or those of a rejected transaction."""
+    """Find base changes that repair constraint violations. The violations are the present ones, or those of a rejected
+    transaction."""
     from upshot.cli.commands.realizations import Violating, repairs
 
     return repairs(terminal, source, Violating(attempted or (), changes, constraint), search)
@@ -332,7 +333,7 @@ def models(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0: all.")] = 10,
     functions: ActionFile = None,
 ) -> int:
-    """Print the perfect models of a program with rules such as `s(X) | t(X) :- r(X).`"""
+    """Print the perfect models of a program. Its rules may have alternatives in heads, as in `s(X) | t(X) :- r(X).`"""
     from upshot.cli.commands.models import models
 
     return models(terminal, DatabaseOptions(file, fact_dir, functions, EngineName.LOCAL), limit or None)
@@ -399,7 +400,7 @@ def init(
 @app.command()
 @command
 def warm(terminal: Terminal, engine: IgnoredEngine = EngineName.AUTO) -> int:
-    """Compile the engine now and keep the machine code for later runs."""
+    """Compile the engine now. Later runs use the machine code."""
     from upshot.engine.local.warm import main as compile_kernel
 
     return OK if compile_kernel() else ENGINE_FAILED
@@ -422,7 +423,8 @@ def backup(
 @app.command("accept-loss")
 @command
 def accept_loss(terminal: Terminal, store: StoreDir, engine: IgnoredEngine = EngineName.AUTO) -> int:
-    """Continue from the last readable version of a damaged database (error `store-damaged`). Later commits are lost."""
+    """Continue a damaged database from its last readable version. Later commits are lost. Use it after the error
+    `store-damaged`."""
     from upshot.cli.commands.stores import accept_loss
 
     return accept_loss(terminal, store)
@@ -440,7 +442,7 @@ def repl(
     actions: ActionFile = None,
     engine: EngineOption = EngineName.AUTO,
 ) -> int:
-    """Start an interactive session: type rules, changes and queries."""
+    """Start an interactive session for rules, changes and queries."""
     from upshot.cli.commands.repl import repl
 
     return repl(terminal, file, fact_dir, actions, engine)
@@ -466,7 +468,7 @@ def follow(
 @app.command()
 @command
 def serve(terminal: Terminal, options: ServeOptions) -> int:
-    """Serve views over HTTP: accept transactions and send exact changes to subscribers."""
+    """Serve views over HTTP. Accept transactions and send exact changes to subscribers."""
     from upshot.cli.commands.serve import serve
 
     return serve(terminal, options)

@@ -54,7 +54,7 @@ def back_up_from_outside(root: Path, target: str | os.PathLike[str]) -> int:
     """As `back_up`, of a store that this process has not opened; another one may have."""
     if not (root / LOG).exists():
         message = f"there is no store in `{root}`"
-        raise UsageError(message, code="not-a-store", help="name the folder of a store")
+        raise UsageError(message, code="not-a-store", help="name a database directory")
     refuse_others(root)
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -238,7 +238,7 @@ def refuse_others_on_lake(path: LakePath) -> None:
         raise UsageError(
             f"`{path}` holds `{foreign[0]}` and no store",
             code="not-a-store",
-            help="name the folder of a store, or one that is new or empty",
+            help="name a database directory, or a new or empty one",
         )
 
 

@@ -190,6 +190,4 @@ def _refuse_newer(root: Path, found: int) -> None:
 
 
 def _not_a_store(root: Path, why: str) -> UsageError:
-    return UsageError(
-        f"`{root}` {why}", code="not-a-store", help="name the folder of a store, or one that is new or empty"
-    )
+    return UsageError(f"`{root}` {why}", code="not-a-store", help="name a database directory, or a new or empty one")
