@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
 
+import upshot
 from tests.check.programs import checked, clauses, slugs
 from upshot.core.types import Kind
 from upshot.syntax.ast import Comparison, Constant
@@ -24,6 +26,14 @@ DECLARED = """
 def types(text: str, view: str = "p") -> dict[str, str]:
     clause = next(c for c in checked(DECLARED + text).clauses if c.head.relation == view)
     return {name: str(type) for name, type in clause.types.items()}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("int", "number"), ("String", "symbol"), ("double", "float"), ("numeric", "decimal(18,2)")]
+)
+def test_a_type_by_its_name_in_other_languages_has_the_name_here_as_its_cure(written: str, meant: str) -> None:
+    with upshot.connect() as db, pytest.raises(upshot.ProgramError, match=re.escape(f"write `{meant}`")):
+        db.define(f".decl p(x: {written})")
 
 
 def test_types_flow_through_equations_in_any_order() -> None:

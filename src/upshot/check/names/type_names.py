@@ -14,6 +14,17 @@ from upshot.syntax.ast import BranchDeclaration, TypeDeclaration, TypeName
 
 BUILT_IN = {kind.value: kind for kind in Kind if kind is not Kind.RECORD}
 
+_NAMES_ELSEWHERE = {
+    **dict.fromkeys(("int", "integer", "bigint", "long", "i64", "int64"), Kind.NUMBER.value),
+    **dict.fromkeys(("uint", "uint64", "u64"), Kind.UNSIGNED.value),
+    **dict.fromkeys(("string", "text", "str", "varchar", "char"), Kind.SYMBOL.value),
+    **dict.fromkeys(("double", "real", "float64"), Kind.FLOAT.value),
+    **dict.fromkeys(("bool",), Kind.BOOLEAN.value),
+    **dict.fromkeys(("numeric",), "decimal(18,2)"),
+    **dict.fromkeys(("datetime", "time"), Kind.TIMESTAMP.value),
+}
+"""The built-in types by what they are called in other languages."""
+
 Names = frozenset[str]
 """The possible types of a value: one name, or several where unions overlap in more than one type."""
 
@@ -109,6 +120,12 @@ class TypeNames:
                 members.add(current)
         return members
 
+    def _instead_of(self, name: str, findings: Findings) -> str:
+        same = _NAMES_ELSEWHERE.get(name.lower())
+        if same is not None:
+            return f"write `{same}`"
+        return findings.suggest(name, [*BUILT_IN, *self.types], f"declare it: `.type {name} <: symbol`")
+
     def resolve(self, written: TypeName, findings: Findings) -> Type | None:
         """The type that the text names, or None when a diagnostic says why not."""
         kind = BUILT_IN.get(written.name)
@@ -118,13 +135,12 @@ class TypeNames:
             type = self.types.get(written.name)
             if type is None:
                 if written.name not in self.types and written.name not in self.parents:
-                    known = [*BUILT_IN, *self.types]
                     findings.error(
                         "unknown-type",
                         f"type `{written.name}` is not declared",
                         written.span,
                         label="not a type",
-                        help=findings.suggest(written.name, known, f"declare it: `.type {written.name} <: symbol`"),
+                        help=self._instead_of(written.name, findings),
                     )
                 return None
             if written.arguments:
