@@ -17,6 +17,7 @@ import pytest
 import upshot
 from tests.engine.kernels import dense, kernel
 from upshot.core.rows import Rows
+from upshot.database import commit
 from upshot.database.durable import durable
 from upshot.engine.local import warm
 from upshot.engine.local.kernel import crew, machine, threads
@@ -317,3 +318,15 @@ def test_a_store_without_descriptors_to_open_it_is_an_error_by_name(free: int, t
     assert "ulimit -n" in done.stdout if free < 3 else not done.stdout or "ulimit -n" in done.stdout
     with upshot.connect(tmp_path / "store") as db:
         assert db.version == 0
+
+
+def test_memory_that_runs_out_after_a_commit_does_not_deny_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def announce(*_: object) -> None:
+        raise MemoryError
+
+    with upshot.connect() as db:
+        db.define(".decl edge(x: number, y: number)")
+        monkeypatch.setattr(commit, "announce", announce)
+        with pytest.raises(upshot.EngineError, match="which is done"), db.transaction() as tx:
+            tx.insert("edge", [(1, 2)])
+        assert list(db.rows("edge")) == [(1, 2)]
