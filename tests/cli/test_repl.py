@@ -106,6 +106,18 @@ def test_sql_needs_no_mark() -> None:
     assert cut("create table t (a int)") == [Unfinished("create table t (a int)")]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a FROM e WHERE s = 'x;y'", "SELECT '(' AS v", r"SELECT E'it\';s' AS v", 'SELECT a AS "x;y" FROM e',
+        "SELECT a -- it's; here", "CREATE VIEW v AS SELECT ';' AS b;",
+        "CREATE VIEW v AS SELECT a -- it's; not\nFROM e;",
+    ],
+)  # fmt: skip
+def test_marks_in_texts_names_and_comments_of_sql_end_nothing(text: str) -> None:
+    assert cut(f"{text}\n") == [ProgramText(text) if text.startswith("CREATE") else QueryText(text)]
+
+
 def test_bare_words_are_commands_at_the_start_of_a_statement_only() -> None:
     assert cut("help\n ? \nquit\nexit") == [Command(name, "") for name in ("help", "help", "quit", "quit")]
     assert cut("a() :-\nhelp\n, quit.") == [ProgramText("a() :-\nhelp\n, quit.")]

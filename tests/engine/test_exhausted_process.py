@@ -7,6 +7,8 @@ import importlib
 import logging
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 import upshot
 from tests.engine.kernels import dense, kernel
 from upshot.core.rows import Rows
+from upshot.database import commit
 from upshot.database.durable import durable
 from upshot.engine.local import warm
 from upshot.engine.local.kernel import crew, machine, threads
@@ -113,10 +116,51 @@ def test_where_no_thread_can_be_started_one_does_all_the_work(started: int, monk
     threads_pool, pool = threads.pool(), Pool()
     monkeypatch.setattr(threads, "pool", lambda: pool)
     assert threads.side_by_side(lambda item: item * item, [1, 2, 3, 4]) == [1, 4, 9, 16]
-    for take in pool.left:
+    for take in pool.left[started:]:
         take()  # as a thread that is started later would
     with pytest.raises(ZeroDivisionError):
         threads.side_by_side(lambda item: 1 // item, [1, 0])
+
+
+def test_work_that_a_busy_thread_begins_after_a_refused_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_taken, can_end = threading.Event(), threading.Event()
+
+    def other() -> None:
+        is_taken.set()
+        can_end.wait()
+
+    def work(item: int) -> int:
+        can_end.set()
+        time.sleep(0.1 * item)
+        return -item
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads.pool.cache_clear()
+    busy = threads.pool().submit(other)
+    assert is_taken.wait(10)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert threads.side_by_side(work, [1, 2]) == [-1, -2]
+    busy.result()
+
+
+def test_an_error_in_one_thread_is_raised_once_all_have_ended() -> None:
+    ended, meeting = [], threading.Barrier(3)
+
+    def work(item: int) -> None:
+        meeting.wait(10)
+        if item == 0:
+            raise ValueError(item)
+        time.sleep(0.1 * (threading.current_thread() is not threading.main_thread()))
+        ended.append(item)
+
+    threads.pool.cache_clear()
+    with pytest.raises(ValueError, match="0"):
+        threads.side_by_side(work, [0, 1, 2])
+    before = list(ended)
+    time.sleep(0.2)
+    assert ended == before
 
 
 def test_rules_and_walks_without_threads_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,3 +318,15 @@ def test_a_store_without_descriptors_to_open_it_is_an_error_by_name(free: int, t
     assert "ulimit -n" in done.stdout if free < 3 else not done.stdout or "ulimit -n" in done.stdout
     with upshot.connect(tmp_path / "store") as db:
         assert db.version == 0
+
+
+def test_memory_that_runs_out_after_a_commit_does_not_deny_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def announce(*_: object) -> None:
+        raise MemoryError
+
+    with upshot.connect() as db:
+        db.define(".decl edge(x: number, y: number)")
+        monkeypatch.setattr(commit, "announce", announce)
+        with pytest.raises(upshot.EngineError, match="which is done"), db.transaction() as tx:
+            tx.insert("edge", [(1, 2)])
+        assert list(db.rows("edge")) == [(1, 2)]

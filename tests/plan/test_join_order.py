@@ -226,6 +226,21 @@ def test_a_test_of_a_computed_value_comes_before_a_division_that_a_join_needs() 
     ]
 
 
+def test_an_equation_whose_sides_are_known_is_a_test() -> None:
+    text = declared("p(Z) :- a(X, Y), X * Y = 6, Z = 10 / X, Z > 0.", a=2)
+    (plan,) = load(text, Given({"a": 5}))
+    lines = steps(plan)
+    product, quotient = (next(i for i, line in enumerate(lines) if part in line) for part in ("X * Y", "10 / X"))
+    assert product < quotient
+
+
+def test_the_literal_that_drives_a_rule_does_not_change_what_is_computed_first() -> None:
+    text = declared("p(Z) :- a(X, Y), Z = 10 / W, b(W), W = X / Y.", a=2, b=1)
+    for plan in changes(text, "p"):
+        lines = steps(plan)
+        assert next(i for i, line in enumerate(lines) if "X / Y" in line) < lines.index("let Z = 10 / W")
+
+
 # ---- laws over random bodies --------------------------------------------------------------------
 
 

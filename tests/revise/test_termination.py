@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.revise.goldens import ENDLESS
@@ -77,3 +79,15 @@ def test_recursion_that_keeps_its_value_is_bounded() -> None:
 def test_frozen_relations_bring_no_new_values() -> None:
     assert unbounded(PATH, "p", frozen=("e",)) == ()
     assert unbounded(LED, "person", frozen=("+leads",)) == ()
+
+
+def test_it_is_told_of_hundreds_of_views_in_a_moment() -> None:
+    columns = "(x: number, y: number, z: number)"
+    text = f".decl b0{columns}  .decl w0{columns}  w0(X, Y, Z) :- b0(X, Y, Z).\n"
+    for i in range(1, 400):
+        text += f".decl b{i}{columns}  .decl w{i}{columns}  w{i}(X, Y, Z) :- b{i}(X, Y, Z).\n"
+        text += f"w{i}(X, Y, Z) :- w{i - 1}(X, Y, U), b{i}(U, Z, _), !b{i - 1}(X, U, Z).\n"
+    db = database(f"{text}.deny c(X) :- w399(X, Y, Z), X > 5, !b0(X, _, _).")
+    begun = time.perf_counter()
+    assert db.realize({"w399": [(1, 2, 3)]}).unbounded == ()
+    assert time.perf_counter() - begun < 4

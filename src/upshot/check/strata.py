@@ -89,7 +89,7 @@ def order(views: Sequence[str], found: Iterable[Need]) -> Components:
     for need in found:
         if need.relation in number and need.head in number:
             uses[number[need.head]].append(number[need.relation])
-    component = _components(uses)
+    component = component_numbers(uses)
     members: dict[int, list[int]] = {}
     for view, root in enumerate(component):
         members.setdefault(root, []).append(view)
@@ -114,7 +114,7 @@ def order(views: Sequence[str], found: Iterable[Need]) -> Components:
     return tuple(result)
 
 
-def _components(edges: Sequence[Sequence[int]]) -> list[int]:
+def component_numbers(edges: Sequence[Sequence[int]]) -> list[int]:
     """The component of each node, as the number of one of its members. [Tarjan 1972, without recursion]"""
     count = len(edges)
     index = [-1] * count

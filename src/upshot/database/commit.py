@@ -164,7 +164,7 @@ def settle(state: DatabaseState, proposal: Proposal) -> tuple[ChangeSet, Constra
     except BaseException as error:
         if not accepted:
             engine.rollback()
-        if named := ran_out(error, "the commit"):
+        if named := ran_out(error, "what follows the commit, which is done" if accepted else "the commit"):
             raise named from error
         raise
     return changes, findings

@@ -35,8 +35,14 @@ def production_plan(rule: ProductionRule, statistics: Statistics) -> RulePlan:
         return replace(plan, head=derived(rule.view))
     _, state = rule.trigger
     again = rule.group is RulePurpose.REINSERT
-    action, source = (Action.REDERIVE, None) if again else (Action.INSERT, rule.source)
-    planned = PlannedRule(rule.name, _qualified(rule.clause), action, derived(rule.view), source)
+    planned = PlannedRule(
+        rule.name,
+        _qualified(rule.clause),
+        Action.REDERIVE if again else Action.INSERT,
+        derived(rule.view),
+        rule.source,
+        is_in_order=not again,
+    )
     plan = driven_plan(planned, rule.driver, _CHANGE[state], _resolve, statistics, seed=True)
     # The plan is shown with the rule as it was made, and a row to be inserted again is collected like any other.
     return replace(plan, clause=rule.clause, action=Action.INSERT)

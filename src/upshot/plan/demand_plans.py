@@ -104,7 +104,8 @@ def group_plans(
 
 
 def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: Statistics) -> RulePlan:
-    planned = PlannedRule(rule.name, rule.clause, Action.INSERT, rule.clause.head.relation)
+    head = rule.clause.head.relation
+    planned = PlannedRule(rule.name, rule.clause, Action.INSERT, head, rule.source, is_in_order=False)
     plan = driven_plan(planned, position, Change.INSERTED, resolve, statistics, seed=position is None)
     if plan.driver is not None and position in rule.rows:
         plan = replace(plan, driver=replace(plan.driver, of_head=True))

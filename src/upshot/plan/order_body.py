@@ -13,7 +13,7 @@ from upshot.check.names.variables import variables
 from upshot.check.program import Literal
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
-from upshot.rewrite.demand.sip import can_fail, equated, is_bound, use_of, uses
+from upshot.rewrite.demand.sip import Use, can_fail, equated, is_bound, uses
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 
@@ -104,9 +104,11 @@ def order_body(
     statistics: Statistics,
     first: int | None = None,
     last: Collection[str] = (),
+    rule: Sequence[Literal] | None = None,
 ) -> OrderedBody:
     """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom,
-    and of atoms that are expected to match about as many rows, those of the relations `last` wait.
+    and of atoms that are expected to match about as many rows, those of the relations `last` wait. `rule` is the body
+    of the rule that this one was made from.
 
     An atom that shares no variable with what is bound waits until no other is left: joining it is a cross product,
     whatever its size was when the plan was made.
@@ -115,7 +117,7 @@ def order_body(
     so that it fails only for a binding that satisfies the rest of the body. Of several, what a test needs comes first,
     and the test before the next one.
     """
-    state = _Ordering(body, set(bound), resolve, types, statistics, last)
+    state = _Ordering(body, set(bound), resolve, types, statistics, last, body if rule is None else rule)
     if first is not None:
         state.filters()
         state.take(first)
@@ -171,6 +173,7 @@ class _Ordering:
         types: Mapping[str, Type],
         statistics: Statistics,
         last: Collection[str],
+        rule: Sequence[Literal],
     ) -> None:
         self._last = last
         self._body, self._bound, self._resolve, self._statistics = body, bound, resolve, statistics
@@ -183,7 +186,8 @@ class _Ordering:
             for name in variables(literal):
                 self._users.setdefault(name, []).append(i)
         self._fails = [can_fail(literal, types) for literal in body]
-        self._use = uses(body)
+        use = uses(rule) if sum(self._fails) > 1 else {}
+        self._use = [use.get(literal, Use.HEAD) for literal in body]
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
@@ -207,11 +211,8 @@ class _Ordering:
         """Append one filter that can fail; whether there was one. Those that a test needs come first, in the order of
         the text: what can be tested then is tested before the next one."""
         while self._order:
-            use, i = heappop(self._order)
-            now = use_of(self._body[i], use, self._bound)
-            if now is not use:
-                heappush(self._order, (now, i))
-            elif i in self._fallible and self._take_filter(i):
+            _, i = heappop(self._order)
+            if i in self._fallible and self._take_filter(i):
                 return True
         return False
 

@@ -94,7 +94,8 @@ def _rederivation_rounds(
     clause = Clause(rule.clause.head, body, rule.clause.types, rule.clause.origin)
     for position, literal in enumerate(body):
         if isinstance(literal, Atom) and states[literal.relation].relation in layer:
-            planned = PlannedRule(rule.name, clause, _ACTION[rule.stage], states[clause.head.relation].relation)
+            head = states[clause.head.relation].relation
+            planned = PlannedRule(rule.name, clause, _ACTION[rule.stage], head, rule.source, is_in_order=False)
             plans.append(driven_plan(planned, position, Change.REDERIVED, _resolver(states), statistics, seed=False))
     return plans
 
@@ -109,14 +110,15 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRule:
-    """A clause to be planned: `action` puts its rows into `head`. `source` is the rule that it was made from, None if
-    its literals are in another order."""
+    """A clause to be planned: `action` puts its rows into `head`. `source` is the rule that it was made from; if it
+    `is_in_order`, their literals have the same places."""
 
     name: str
     clause: Clause
     action: Action
     head: str
     source: Clause | None = None
+    is_in_order: bool = True
 
 
 def driven_plan(
@@ -139,11 +141,12 @@ def driven_plan(
         atom = body.pop(start)
         assert isinstance(atom, Atom)
         match = match_atom(atom, bound, resolve)
-        of_negation = source is not None and start < len(source.body) and _is_negation(source.body[start])
+        of_negation = source is not None and planned.is_in_order and _negates(source, start)
         of_head = action in _OF_HEAD and change is Change.DELETED
         driver = Drive(change, match, of_negation=of_negation and not of_head, of_head=of_head)
         bound |= {variable for _, variable in match.binds}
-    ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics, last=last)
+    rule = (source or clause).body
+    ordered = order_body(body, bound, resolve=resolve, types=clause.types, statistics=statistics, last=last, rule=rule)
     return RulePlan(
         planned.name,
         clause,
@@ -158,7 +161,8 @@ def driven_plan(
     )
 
 
-def _is_negation(literal: Literal) -> bool:
+def _negates(rule: Clause, place: int) -> bool:
+    literal = rule.body[place] if place < len(rule.body) else None
     return isinstance(literal, Not) and isinstance(literal.body, Atom)
 
 

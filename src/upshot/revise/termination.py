@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from upshot.check.strata import component_numbers
 from upshot.revise.built_ins import LINEAR, variables
 from upshot.revise.request import DELETE, INSERT, Request
-from upshot.revise.rule_forms import cells, reached
+from upshot.revise.rule_forms import cells
 from upshot.revise.rules import GroupedView, RuleParts, Rules
 from upshot.revise.side_effects import Signed, signed_steps
 from upshot.syntax.ast import Atom, Call, Comparison, Term
@@ -158,8 +159,13 @@ class _Flow:
         steps = {place: {*given} for place, given in self._given.items()}
         for source, target in self._made:
             steps.setdefault(source, set()).add(target)
-        further = {target: reached([target], lambda place: steps.get(place, ())) for _, target in self._made}
-        found = (views for (source, target), views in self._made.items() if source in further[target])
+        # A step leads from the source to the target: so there is a way back if they are in one component.
+        number = {place: i for i, place in enumerate({*steps}.union(*steps.values()))}
+        component = component_numbers([[number[each] for each in steps.get(place, ())] for place in number])
+        found = (
+            views for (source, target), views in self._made.items()
+            if component[number[source]] == component[number[target]]
+        )  # fmt: skip
         return tuple(sorted(set[str]().union(*found)))
 
 

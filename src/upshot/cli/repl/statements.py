@@ -104,9 +104,20 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_SQL_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+|--[^\n]*(?=\n)|/\*.*?\*/)
+    |(?P<text>(?<!\w)[eE]'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*")
+    |(?P<open>[(])
+    |(?P<close>[)])
+    |(?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
-def _tokens(text: str, start: int) -> list[tuple[str, str, int]]:
-    return [(match.lastgroup or "", match[0], match.end()) for match in _TOKEN.finditer(text, start)]
+
+def _tokens(text: str, start: int, token: re.Pattern[str] = _TOKEN) -> list[tuple[str, str, int]]:
+    return [(match.lastgroup or "", match[0], match.end()) for match in token.finditer(text, start)]
 
 
 def _skip_blank(text: str, start: int) -> int:
@@ -126,11 +137,11 @@ def _end(text: str) -> int | None:
     if rest.startswith(":"):
         return _line_end(text, start)
     if rest.startswith("?") or _is_sql_query(rest):
-        stop = _stop(text, start, ";") if is_sql(rest.removeprefix("?")) else _stop(text, start, ".")
-        ends = (_balanced_line_end(text, start), stop)
+        token, mark = (_SQL_TOKEN, ";") if is_sql(rest.removeprefix("?")) else (_TOKEN, ".")
+        ends = (_balanced_line_end(text, start, token), _stop(text, start, mark, token))
         return min((end for end in ends if end is not None), default=None)
     if rest[0].isalpha() and is_sql(rest):
-        return _stop(text, start, ";")
+        return _stop(text, start, ";", _SQL_TOKEN)
     if re.match(r"\.(?!rule\b|deny\b)[a-z]", rest) or re.match(r"\.deny\s+\w+\s+\w+\s*=", rest):
         return _balanced_line_end(text, start)
     return _stop(text, start + rest.startswith("."), ".")
@@ -146,25 +157,25 @@ def _line_end(text: str, start: int) -> int | None:
     return None if position < 0 else position + 1
 
 
-def _balanced_line_end(text: str, start: int) -> int | None:
+def _balanced_line_end(text: str, start: int, token: re.Pattern[str] = _TOKEN) -> int | None:
     """The end of the first line on which all brackets are closed and no comma or semicolon is left open; an empty line
     ends it anyhow."""
     depth, last = 0, ""
-    for kind, token, end in _tokens(text, start):
+    for kind, part, end in _tokens(text, start, token):
         depth += (kind == "open") - (kind == "close")
         complete = depth <= 0 and last not in (",", ";")
-        if kind == "blank" and (token.count("\n") > 1 or (complete and "\n" in token)):
+        if kind == "blank" and (part.count("\n") > 1 or (complete and "\n" in part)):
             return end
         if kind != "blank":
-            last = token
+            last = part
     return None
 
 
-def _stop(text: str, start: int, mark: str) -> int | None:
+def _stop(text: str, start: int, mark: str, token: re.Pattern[str] = _TOKEN) -> int | None:
     """After the first full stop, or semicolon of SQL, outside texts, numbers and comments. Brackets do not count: one
     that was forgotten must not swallow everything typed after it."""
-    for kind, token, end in _tokens(text, start):
-        if kind == "other" and token == mark:
+    for kind, part, end in _tokens(text, start, token):
+        if kind == "other" and part == mark:
             return end
     return None
 

@@ -355,7 +355,7 @@ class _Chain:
         while waiting:
             place = next_literal(
                 waiting, self._bound, self._types, self._is_asked, outward=self._demand.sip, small=self._demand.small,
-                given=given,
+                given=given, rule=self._derived.source.body,
             )  # fmt: skip
             literal = waiting.pop(place)
             match literal:

@@ -24,12 +24,13 @@ def next_literal(
     outward: bool = True,
     small: Collection[str] = (),
     given: Collection[str] = (),
+    rule: Sequence[Literal] = (),
 ) -> int:
     """The place of the literal to join next: filters as soon as they are bound; then an atom of a relation known to be
     `small`; then an atom that continues the chain of joins, one that is stored before one that must be asked for, the
     one with the largest bound part; negations when no atom is left that can go first; what can fail only after all that
     does not need its result. Not `outward`: atoms as they stand, from left to right. `given`: the variables that were
-    bound before the first join."""
+    bound before the first join. `rule`: the body that the literals are of."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
     filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
     for i in filters:
@@ -45,8 +46,8 @@ def next_literal(
         return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
     negations = [i for i in ready if _is_negation(waiting[i])]
     if len(filters) > 1 and not negations:
-        use = uses(waiting)
-        return min(filters, key=lambda i: (use_of(waiting[i], use[i], bound), i))
+        use = uses(rule)
+        return min(filters, key=lambda i: (use.get(waiting[i], Use.HEAD), i))
     return next(iter((*negations, *filters, *atoms)))
 
 
@@ -119,34 +120,37 @@ class Use(IntEnum):
     HEAD = 2
 
 
-def uses(body: Sequence[Literal]) -> list[Use]:
-    """For each literal of a body, what it is for: a test that can reject a binding, or that and what such a test needs;
-    a join; or only the head."""
+def uses(body: Sequence[Literal]) -> dict[Literal, Use]:
+    """For each literal in the body of a rule, what it is for: a test that can reject a binding, or that and what such a
+    test needs; a join; or only the head. An equation is a test if another one, or a single atom, has a value for what
+    it computes. All plans of the rule go by this, so that they compute in one order, whatever drives them."""
     targets = [equated(literal) for literal in body]
     defined = Counter(name for names in targets for name in names)
     makers: dict[str, list[int]] = {}
-    for i, names in enumerate(targets):
+    rows: dict[str, list[set[str]]] = {}
+    for i, (literal, names) in enumerate(zip(body, targets, strict=True)):
         for name in names:
             makers.setdefault(name, []).append(i)
+        row = {*variables(literal)} if isinstance(literal, Atom) else set[str]()
+        for name in row:
+            rows.setdefault(name, []).append(row)
+
+    def is_test(i: int) -> bool:
+        needed = {*variables(body[i])}
+        return not targets[i] or any(
+            defined[name] > 1 or any(needed <= row for row in rows.get(name, ())) for name in targets[i]
+        )
+
     found = [Use.HEAD] * len(body)
     for use in (Use.TEST, Use.JOIN):
-        queue = [
-            i
-            for i, (literal, names) in enumerate(zip(body, targets, strict=True))
-            if isinstance(literal, Atom) is (use is Use.JOIN) and (not names or any(defined[n] > 1 for n in names))
-        ]
+        of_atoms = use is Use.JOIN
+        queue = [i for i, each in enumerate(body) if isinstance(each, Atom) is of_atoms and (of_atoms or is_test(i))]
         while queue:
             i = queue.pop()
             if found[i] > use:
                 found[i] = use
                 queue += [maker for name in variables(body[i]) for maker in makers.get(name, ())]
-    return found
-
-
-def use_of(literal: Literal, use: Use, bound: Collection[str]) -> Use:
-    """The use of a literal that is ready. A value that is known, as that of a row of the head which is derived again,
-    is compared last, where it is computed otherwise."""
-    return use if equated(literal).isdisjoint(bound) else Use.HEAD
+    return dict(zip(body, found, strict=True))
 
 
 def can_fail(literal: Literal, types: Mapping[str, Type]) -> bool:

@@ -171,7 +171,7 @@ class _OperatorChain:
         body: tuple[Literal, ...] = ()
         bound: set[str] = set()
         while self._waiting:
-            place = next_literal(self._waiting, bound, self._clause.types, lambda _: False)
+            place = next_literal(self._waiting, bound, self._clause.types, lambda _: False, rule=self._clause.body)
             literal = self._waiting[place]
             match literal:
                 case Atom():

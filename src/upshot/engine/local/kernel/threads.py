@@ -43,10 +43,12 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
     >>> side_by_side(abs, [-1, 2, -3])
     [1, 2, 3]
     """
+    from concurrent.futures import Future, wait  # noqa: PLC0415 - small changes need no thread
+
     left, results = deque(enumerate(items)), {}
+    helpers = [Future[None]() for _ in range(min(len(items) - 1, _MOST))]
 
     def take() -> None:
-        # A task that is left in the pool by a thread that could not be started finds no item any more.
         while left:
             try:
                 number, item = left.popleft()
@@ -54,10 +56,20 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
                 return
             results[number] = work(item)
 
-    others = []
+    def help_with(helper: Future[None]) -> None:
+        if helper.set_running_or_notify_cancel():
+            try:
+                take()
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+                helper.set_exception(error)
+            else:
+                helper.set_result(None)
+
+    # The futures are not the pool's: it keeps a task for which it could not start a thread, without a future, and any
+    # of its threads may begin with it later.
     try:
-        for _ in range(min(len(items) - 1, _MOST)):
-            others.append(pool().submit(take))
+        for helper in helpers:
+            pool().submit(functools.partial(help_with, helper))
     except Exception as error:
         if not exhausted(error):
             raise
@@ -65,8 +77,10 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
         take()
     finally:
         left.clear()
-        for other in others:
-            other.result()
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
+        helper.result()
     return [results[number] for number in range(len(items))]
 
 
