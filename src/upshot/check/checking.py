@@ -291,7 +291,7 @@ class _Made:
 
 
 def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier: Mapping[int, KnownRule]) -> _Made:
-    """What the rules come to; the clauses of those known from `earlier` are taken from there."""
+    """Makes the clauses of the rules; those known from `earlier` are taken from there."""
     made = _Made()
     for rule in rules:
         known = earlier.get(id(rule))

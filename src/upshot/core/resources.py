@@ -32,8 +32,8 @@ _SCARCE = 4 << 30
 
 
 def spare_address_space() -> None:
-    """Where address space is scarce, let Arrow take memory as it needs it, unless that is set. Its own allocators
-    reserve large pieces, and without one it ends the process. It looks when it is imported."""
+    """Lets Arrow take memory as it needs it where address space is scarce, unless that is set. Its own allocators
+    reserve large pieces, and without one it ends the process. It reads the setting when it is imported."""
     left = address_space_left()
     if left is not None and left < _SCARCE:
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -99,7 +99,7 @@ def exhausted(error: BaseException | None) -> str:
 
 
 def more_of(what: str) -> str:
-    """What to do about a resource that ran out.
+    """The cure for a resource that ran out.
 
     >>> more_of("file descriptors")
     'allow more file descriptors: `ulimit -n` bounds them'

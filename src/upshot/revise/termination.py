@@ -1,4 +1,4 @@
-"""Whether a search ends, told from the rules: which views can need any number of fresh values.
+"""Tests from the rules whether a search ends: the views that can need any number of fresh values.
 
 A wanted row gives its values to the rows that a rule derives it from, and the variables that its head lacks take fresh
 ones. A row that is inserted gives its values to the rows of views that follow, and one that must not follow to the rows

@@ -39,7 +39,7 @@ class PastFiring:
 
     @property
     def rows(self) -> Rows:
-        """What it fired for."""
+        """The rows that it fired for."""
         if self._rows is None:
             raise UsageError(
                 f"the {self.count:,} rows for which `{self.rule}` fired in version {self.version} are not in the log",

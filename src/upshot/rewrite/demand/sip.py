@@ -113,7 +113,7 @@ def equated(literal: Literal) -> set[str]:
 
 
 class Use(IntEnum):
-    """What needs the value that a literal computes; of those that can fail, the first is computed first."""
+    """The use of the value that a literal computes; of those that can fail, the first here is computed first."""
 
     TEST = 0
     JOIN = 1

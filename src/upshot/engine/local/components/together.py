@@ -124,7 +124,7 @@ class Together:
             laid.due = numbers
 
     def _counted(self, laid: _Laid, total: ViewWork) -> NDArray[np.int64]:
-        """What the plans of each member took: rows probed, matched, derived and changed."""
+        """The work of the plans of each member: rows probed, matched, derived and changed."""
         begun = len(laid.starts)
         laid.marks[:begun] = laid.words[laid.starts, P_PROBED:]
         laid.marks[begun:] = total.probed, total.matched, total.derived, total.derived - total.filtered
