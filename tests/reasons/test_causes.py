@@ -100,6 +100,20 @@ def test_negation_and_aggregates_have_causes_of_either_sign() -> None:
     assert degree[2, 1].inserted == degree[2, 0].inserted == (("edge", (2, 1)),)
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many questions were asked of states, each time."""
+    asked: list[int] = []
+    answers = PastState._answers
+
+    def counted(self: PastState, questions: Any) -> Any:
+        asked.append(len(questions))
+        return answers(self, questions)
+
+    monkeypatch.setattr(PastState, "_answers", counted)
+    return asked
+
+
 OVER_CLOSURE = LINEAR + (
     ".decl degree(x: number, n: number)\n.decl high(x: number)\n.decl alone(x: number)\n"
     "degree(X, N) :- mark(X), N = count : { tc(X, _) }. high(X) :- degree(X, N), N > 4.\n"
@@ -120,15 +134,7 @@ def test_the_cause_of_a_group_or_a_negation_has_every_base_change_below_it() -> 
             assert [{*cause.deleted} for cause in changes[name].causes().values()] == [edges] * _count(changes[name])
 
 
-def test_causes_below_a_group_go_from_changed_row_to_changed_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    answers = PastState._answers
-
-    def counted(self: PastState, questions: Any) -> Any:
-        asked.append(len(questions))
-        return answers(self, questions)
-
-    monkeypatch.setattr(PastState, "_answers", counted)
+def test_causes_below_a_group_go_from_changed_row_to_changed_row(asked: list[int]) -> None:
     db = database(OVER_CLOSURE)
     changed(db, {"edge": [(x, x + 1) for x in range(60)], "mark": [(0,)]}, {})
     causes = changed(db, {"edge": [(60, 61)]}, {})["degree"].causes()
@@ -171,15 +177,7 @@ def test_what_did_not_change_has_no_cause() -> None:
     assert caught.value.code == "unknown-relation"
 
 
-def test_causes_follow_the_changes_once_for_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    answers = PastState._answers
-
-    def counted(self: PastState, questions: Any) -> Any:
-        asked.append(len(questions))
-        return answers(self, questions)
-
-    monkeypatch.setattr(PastState, "_answers", counted)
+def test_causes_follow_the_changes_once_for_all_rows(asked: list[int]) -> None:
     db = database(LINEAR)
     changed(db, {"edge": [(x, x + 1) for x in range(200)]}, {})
     causes = changed(db, {"edge": [(200, 201)]}, {})["tc"].causes()

@@ -88,6 +88,6 @@ def test_it_is_told_of_hundreds_of_views_in_a_moment() -> None:
         text += f".decl b{i}{columns}  .decl w{i}{columns}  w{i}(X, Y, Z) :- b{i}(X, Y, Z).\n"
         text += f"w{i}(X, Y, Z) :- w{i - 1}(X, Y, U), b{i}(U, Z, _), !b{i - 1}(X, U, Z).\n"
     db = database(f"{text}.deny c(X) :- w399(X, Y, Z), X > 5, !b0(X, _, _).")
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert db.realize({"w399": [(1, 2, 3)]}).unbounded == ()
-    assert time.perf_counter() - begun < 4
+    assert time.process_time() - begun < 4
