@@ -40,9 +40,9 @@ def _against_peers(report: Report, runner: Runner, task: Task, size: int, *, tar
         return
     mine = ours.seconds if ours else None
     duckdb, souffle = (a.seconds if a else None for a in (theirs["duckdb"], theirs["souffle"]))
-    report.at_most(f"{task.graph}: at most 0.5 × DuckDB's recursive CTE", ratio(mine, duckdb), 0.5)
-    report.at_most(f"{task.graph}: at most 0.25 × Soufflé compiled", ratio(mine, souffle), 0.25)
-    report.at_most(f"{task.graph}: at most 40 bytes a tuple", ours.bytes_per_tuple if ours else None, 40, " bytes")
+    report.at_most(f"{task.graph}: at most 0.15 × DuckDB's recursive CTE", ratio(mine, duckdb), 0.15)
+    report.at_most(f"{task.graph}: at most 0.1 × Soufflé compiled", ratio(mine, souffle), 0.1)
+    report.at_most(f"{task.graph}: at most 4 bytes a tuple", ours.bytes_per_tuple if ours else None, 4, " bytes")
 
 
 def _forms(report: Report, runner: Runner, graph: Graph) -> None:
