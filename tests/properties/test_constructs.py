@@ -14,8 +14,8 @@ import pytest
 import upshot
 from tests.properties.settings import case_count, seed_of
 from upshot.check import check
-from upshot.core.types import NUMBER
-from upshot.engine import naive_values
+from upshot.core.types import NUMBER, Kind, Type
+from upshot.engine import naive_functions
 from upshot.engine.naive import evaluate
 from upshot.syntax import parse
 
@@ -117,11 +117,12 @@ def program(rng: random.Random) -> tuple[str, list[str]]:
 @pytest.fixture(autouse=True)
 def _functions_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = (
-        (naive_values.FUNCTORS, "@step(number):number", FUNCTIONS["step"]),
-        (naive_values.FUNCTORS, "@odd(number,number):boolean", FUNCTIONS["odd"]),
-        (naive_values.RESULTS, "@step(number):number", NUMBER),
-        (naive_values.FOLDS, "@mix(number):number+0", lambda values: sum(v * v for v in values) % 5),
-        (naive_values.FOLDS, "@most(number):number+0", max),
+        (naive_functions.FUNCTIONS, "@step(number):number", lambda x, _: FUNCTIONS["step"](x)),
+        (naive_functions.FUNCTIONS, "@odd(number,number):boolean", lambda x, y, _: FUNCTIONS["odd"](x, y)),
+        (naive_functions.RESULTS, "@step(number):number", NUMBER),
+        (naive_functions.RESULTS, "@odd(number,number):boolean", Type(Kind.BOOLEAN)),
+        (naive_functions.AGGREGATES, "@mix(number):number+0", lambda values, _: sum(v * v for v in values) % 5),
+        (naive_functions.AGGREGATES, "@most(number):number+0", lambda values, _: max(values)),
     )
     for table, name, meaning in tables:
         monkeypatch.setitem(table, name, meaning)  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from upshot.check import check
 from upshot.core.errors import DataError
 from upshot.core.types import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kind, Type
 from upshot.engine.naive import evaluate
-from upshot.engine.naive_values import NAN, aggregate, apply, canonical, compare
+from upshot.engine.naive_functions import aggregate, apply
+from upshot.engine.naive_values import NAN, canonical, compare
 from upshot.syntax import parse
 
 MONEY = Type(Kind.DECIMAL, precision=10, scale=2)

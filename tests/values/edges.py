@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from tests.properties.settings import case_count, seed_of
 from upshot.core.errors import DataError
 from upshot.core.types import Kind, Type
-from upshot.engine.naive_values import aggregate, apply, canonical
+from upshot.engine.naive_functions import aggregate, apply
+from upshot.engine.naive_values import canonical
 from upshot.syntax import print_term
 from upshot.syntax.ast import Call, Variable
 from upshot.values.aggregates import AGGREGATES

@@ -13,10 +13,12 @@ from tests.values.edges import EDGES, Row, Use, comparable, folds, packed, sampl
 from upshot.check import check
 from upshot.core.errors import DataError, ProgramError
 from upshot.core.types import NUMBER
+from upshot.engine import naive_functions, naive_values
 from upshot.engine.naive_values import canonical, compare
 from upshot.syntax import parse
 from upshot.syntax.ast import Atom, Call, Constant, Program, Rule
-from upshot.values.conditions import COMPARISONS
+from upshot.values.aggregates import AGGREGATES
+from upshot.values.conditions import COMPARISONS, TESTS
 from upshot.values.functions import FUNCTIONS
 
 USES = uses()
@@ -29,6 +31,13 @@ def fact(use: Use, number: int, row: Row) -> Rule:
 
 def declared(use: Use) -> tuple[Any, ...]:
     return parse(f".decl h{use.number}(i: number, v: {use.result})").items
+
+
+def test_the_oracle_knows_every_built_in_and_no_other() -> None:
+    assert set(naive_functions.FUNCTIONS) == set(FUNCTIONS)
+    assert set(naive_functions.TESTS) == set(TESTS)
+    assert set(naive_functions.AGGREGATES) == set(AGGREGATES)
+    assert set(naive_values.COMPARISONS) == set(COMPARISONS)
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: f"{use.name} of {', '.join(map(str, use.types))}")

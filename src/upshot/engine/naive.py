@@ -11,8 +11,9 @@ from typing import Any
 
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import SYMBOL, Kind, Type
-from upshot.engine.naive_values import FUNCTORS, RESULTS, aggregate, apply, canonical, compare, holds, spread
+from upshot.core.types import NUMBER, SYMBOL, Kind, Type
+from upshot.engine.naive_functions import RESULTS, aggregate, apply, holds, spread
+from upshot.engine.naive_values import canonical, compare
 from upshot.syntax.ast import (
     Aggregate,
     And,
@@ -156,7 +157,7 @@ class OracleState:
             case Aggregate(function, target, body):
                 solutions = self.alternatives(body, binding, scope)
                 if target is None:
-                    return len(solutions)
+                    return aggregate(function, solutions, NUMBER)
                 values = [v for each in solutions if (v := self.value(target, each)) is not None]
                 return canonical(aggregate(function, values, self.type_of(target)))
         raise AssertionError(term)
@@ -183,7 +184,7 @@ class OracleState:
                 return RESULTS[function]
             case Call(function) if function.startswith("."):
                 return Type(Kind(function[1:]))
-            case Call(function, args) if function not in FUNCTORS:
+            case Call(function, args):
                 types = [self.type_of(arg) for arg in args]
                 scales = [each.scale for each in types]
                 return Type(types[0].kind, scale=sum(scales) if function == "*" else max(scales))

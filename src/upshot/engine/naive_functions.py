@@ -1,18 +1,37 @@
-"""The oracle's functions of numbers, text and time: a table of its own, as plain as can be."""
+"""The oracle's functions, tests and aggregates, each by its name: tables of its own, as plain as can be."""
 
 from __future__ import annotations
 
 import calendar
 import datetime as dt
 import math
+import operator
+import re
+import string
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import Type
+from upshot.core.types import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kind, Type
+from upshot.engine.naive_values import (
+    ABSENT,
+    canonical,
+    compare,
+    exactly,
+    field,
+    has_tag,
+    make,
+    order,
+    postgres_quotient,
+    rounded_sum,
+)
+from upshot.engine.naive_windows import functions as window_functions
 
 
 def _none(what: str, code: str = "not-a-number") -> DataError:
@@ -53,39 +72,10 @@ def _to_integer(value: Any, _: Type) -> int:
     return round(_exact(value)) if isinstance(value, float) else _nearest(_exact(value))
 
 
-def _to_float(value: Any, _: Type) -> float:
-    return float(Fraction(value)) if not isinstance(value, float) else value
-
-
 def _ratio(a: Decimal, b: Decimal, _: Type) -> float:
     if not b:
         raise _none("a division by zero", "division-by-zero")
     return float(Fraction(a) / Fraction(b))
-
-
-def postgres_quotient(a: Decimal | Fraction, b: Decimal | Fraction | int) -> Decimal:
-    """The quotient with as many places as PostgreSQL decides from four digits at a time, from those of the operands up
-    to 20 or theirs."""
-    first, second = abs(Fraction(a)), abs(Fraction(b))
-    if not second:
-        raise _none("a division by zero", "division-by-zero")
-    (power, digit), (other, divisor) = _first_of_four(first), _first_of_four(second)
-    shown = max(next(n for n in range(99) if (each * 10**n).denominator == 1) for each in (first, second))
-    places = 16 - 4 * (power - other) + (4 if digit <= divisor else 0)
-    places = min(max(places, shown), max(20, shown))
-    found = math.floor(first / second * 10**places + Fraction(1, 2))
-    return Decimal(f"{found if (a < 0) == (b < 0) else -found}E-{places}")
-
-
-def _first_of_four(value: Fraction) -> tuple[int, int]:
-    if not value:
-        return 0, 0
-    power = 0
-    while value >= 10000:
-        value, power = value / 10000, power + 1
-    while value < 1:
-        value, power = value * 10000, power - 1
-    return power, math.floor(value)
 
 
 def _shortest(value: float) -> str:
@@ -281,16 +271,114 @@ def _digits(value: Any) -> str:
     return hex(value + 2**63)[2:].zfill(17)
 
 
-def kth(values: Sequence[str]) -> str:
-    count, colon, _ = sorted(values)[0].partition(":")
-    if not colon or not count.isascii() or not count.isdigit() or int(count) == 0:
-        raise _none("a k-th text")
-    ordered = sorted({*values})
-    return ordered[min(int(count), len(ordered)) - 1]
+# ---- integers and floats --------------------------------------------------------------------------
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "to_float": _to_float,
+def _whole(value: Any, _: Type) -> int:
+    """The integer toward zero, or that of a text."""
+    if isinstance(value, str):
+        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", value, re.ASCII):
+            raise DataError(f"`to_number` of {value!r}, which is no number", code="not-a-number")
+        return int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError_(f"{value} is not an integer", code="overflow")
+    return int(value)
+
+
+def _fraction(value: Any, _: Type) -> float:
+    if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII):
+        raise DataError(f"`to_float` of {value!r}, which is no number", code="not-a-number")
+    return float(value)
+
+
+def _power(base: int, exponent: int) -> int:
+    if exponent < 0:
+        raise DataError(f"{base} ^ {exponent} has a negative exponent", code="negative-exponent")
+    # Beyond 64 only the parity of the exponent matters: the result is -1, 0, 1, or too large anyway.
+    result: int = base ** min(exponent, 64 + exponent % 2)
+    return result
+
+
+def _divide(dividend: int, divisor: int) -> int:
+    """The quotient, rounded toward zero."""
+    if divisor == 0:
+        raise DataError(f"{dividend} is divided by zero", code="division-by-zero")
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def _arithmetic(exact: Callable[..., Any], of_floats: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator that computes floats as NumPy does, and everything else exactly."""
+
+    def result(*args: Any) -> Any:
+        *operands, type = args
+        if type.kind is not Kind.FLOAT:
+            return exact(*operands)
+        with np.errstate(all="ignore"):
+            return float(of_floats(*map(np.float64, operands)))
+
+    return result
+
+
+def _bits(function: Callable[..., int]) -> Callable[..., int]:
+    def result(*args: Any) -> int:
+        *operands, type = args
+        bits = function(*operands) % 2**64
+        return bits - 2**64 if type.kind is Kind.NUMBER and bits >= 2**63 else bits
+
+    return result
+
+
+_ANALYSIS = (
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("log", "log2", "log10"),
+)
+
+
+def _analysis(function: str, *args: Any) -> float:
+    """A function of floats: NumPy says where it has no finite value, `math` gives the digits elsewhere."""
+    *operands, _ = args
+    names = {"atan2": "arctan2"} | {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
+    with np.errstate(all="ignore"):
+        nearly = float(getattr(np, names.get(function, function))(*operands))
+    return float(getattr(math, function)(*operands)) if math.isfinite(nearly) else nearly
+
+
+# ---- the table ------------------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "+": _arithmetic(operator.add, np.add),
+    "-": _arithmetic(operator.sub, np.subtract),
+    "*": _arithmetic(operator.mul, np.multiply),
+    "/": _arithmetic(_divide, np.divide),
+    "%": lambda dividend, divisor, _: dividend - divisor * _divide(dividend, divisor),
+    "^": _arithmetic(_power, operator.pow),
+    "neg": _arithmetic(operator.neg, np.negative),
+    "min": lambda *args: min(args[:-1], key=order),
+    "max": lambda *args: max(args[:-1], key=order),
+    "band": _bits(operator.and_),
+    "bor": _bits(operator.or_),
+    "bxor": _bits(operator.xor),
+    "bnot": _bits(operator.invert),
+    "bshl": lambda value, places, _: value << (places & 63),
+    "bshr": _bits(lambda value, places: value >> (places & 63)),
+    "bshru": _bits(lambda value, places: int(format(value % 2**64, "064b")[: 64 - (places & 63)] or "0", 2)),
+    "land": lambda a, b, _: 1 if a and b else 0,
+    "lor": lambda a, b, _: 1 if a or b else 0,
+    "lxor": lambda a, b, _: 1 if (a == 0) != (b == 0) else 0,
+    "lnot": lambda a, _: 0 if a else 1,
+    **dict.fromkeys(("to_number", "to_unsigned", "itou", "ftou", "utoi", "ftoi"), _whole),
+    **dict.fromkeys(("to_float", "itof", "utof"), _fraction),
+    **{name: partial(_analysis, name) for name in _ANALYSIS},
+    "cat": lambda *args: "".join(args[:-1]),
+    "strlen": lambda text, _: len(text),
+    "substr": lambda text, start, length, _: text[start : start + length] if start >= 0 and length >= 0 else "",
+    "ord": lambda text, _: ord(text[0]) if text else -1,
+    "reverse": lambda text, _: "".join(reversed(text)),
+    "to_string": lambda value, _: str(value),
+    "[]": lambda *args: make(*args[:-1]),
+    **{f".{kind}": partial(field, kind) for kind in ABSENT},
+    **window_functions(),
     "to_decimal": lambda value, _, type: _places(value, type.scale, type.scale, _nearest),
     "to_integer": _to_integer,
     "ratio": _ratio,
@@ -339,3 +427,120 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sort_key": _key,
     "reverse_sort_key": lambda value, _: _key(value, down=True),
 }  # fmt: skip
+"""By name, with the type of the result as last argument: every function of `values`. Tests enter those of users."""
+
+RESULTS = {
+    **dict.fromkeys(("strlen", "ord", "to_number", "utoi", "ftoi"), NUMBER),
+    **dict.fromkeys(("to_unsigned", "itou", "ftou"), UNSIGNED),
+    **dict.fromkeys(("to_float", "itof", "utof"), FLOAT),
+    **dict.fromkeys(("cat", "substr", "reverse", "to_string", "[]"), SYMBOL),
+}
+"""The types of results that do not follow from those of the arguments."""
+
+
+def apply(function: str, args: Sequence[Any], type: Type) -> Any:
+    """The value of a functor or operator whose arguments are not NULL and whose result has this type."""
+    made = FUNCTIONS[function]
+    exact = type.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
+    return exactly(lambda: made(*args, type), type) if exact else made(*args, type)
+
+
+def spread(bounds: Sequence[Any], type: Type) -> list[Any]:
+    """The values of `range(from, to, step)`; a float that is too large to grow ends it."""
+    if None in bounds:
+        return []
+    first, last, *steps = bounds
+    rises = compare("<", first, last)
+    if compare("=", first, last) or (steps and steps[0] and compare(">", steps[0], 0) != rises):
+        return []
+    if steps and not steps[0]:
+        return [first]
+    sign, step = ("+", steps[0]) if steps else ("+" if rises else "-", 1)
+    found = [first]
+    while True:
+        more = canonical(apply(sign, [found[-1], step], type))
+        if not compare("<" if rises else ">", more, last) or more in found:
+            return found
+        found.append(more)
+
+
+# ---- tests ----------------------------------------------------------------------------------------
+
+CLASSES = {
+    "alnum": string.ascii_letters + string.digits,
+    "alpha": string.ascii_letters,
+    "blank": " \t",
+    "digit": string.digits,
+    "lower": string.ascii_lowercase,
+    "punct": re.escape(string.punctuation),
+    "space": r"\s",
+    "upper": string.ascii_uppercase,
+    "xdigit": string.hexdigits,
+}
+
+
+def python_pattern(pattern: str) -> str:
+    """The usual part of Soufflé's patterns in Python's spelling; `std::regex` judges all of them in the tests."""
+    named = {".": r"[^\n\r]", "^": r"\A", "$": r"\Z"}
+
+    def piece(found: re.Match[str]) -> str:
+        return named.get(found[0]) or re.sub(r"\[:(\w+):\]", lambda name: CLASSES[name[1]], found[0])
+
+    return re.sub(r"\[\^?(?:\[:\w+:\]|\\.|[^]\\])*\]|\\.|[.^$]", piece, pattern, flags=re.DOTALL)
+
+
+TESTS: Mapping[str, Callable[..., bool]] = {
+    "true": lambda: True,
+    "false": lambda: False,
+    "is_null": lambda value: value is None,
+    "contains": lambda needle, text: needle in text,
+    "[]": has_tag,
+    "match": lambda pattern, text: re.fullmatch(python_pattern(pattern), text, re.ASCII) is not None,
+}
+
+
+def holds(name: str, args: Sequence[Any]) -> bool:
+    """Test whether a built-in test is true; with a NULL argument only `is_null` is."""
+    return (name == "is_null" or None not in args) and bool(TESTS[name](*args))
+
+
+# ---- aggregates -----------------------------------------------------------------------------------
+
+
+def _sum(values: Sequence[Any], type: Type) -> Any:
+    if type.kind is Kind.FLOAT:
+        return rounded_sum(values)
+    return exactly(lambda: sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0), type)
+
+
+def _median(values: Sequence[Any], _: Type) -> float:
+    ranked = sorted(values, key=order)
+    middle = ranked[(len(ranked) - 1) // 2 : len(ranked) // 2 + 1]
+    return rounded_sum(middle) / len(middle)
+
+
+def _kth(values: Sequence[str], _: Type) -> str:
+    count, colon, _ = sorted(values)[0].partition(":")
+    if not colon or not count.isascii() or not count.isdigit() or int(count) == 0:
+        raise _none("a k-th text")
+    ordered = sorted({*values})
+    return ordered[min(int(count), len(ordered)) - 1]
+
+
+AGGREGATES: dict[str, Callable[[Sequence[Any], Type], Any]] = {
+    "count": lambda values, _: len(values),
+    "sum": _sum,
+    "min": lambda values, _: min(values, key=order),
+    "max": lambda values, _: max(values, key=order),
+    "mean": lambda values, _: rounded_sum(values) / len(values),
+    "average": lambda values, _: postgres_quotient(sum(map(Fraction, values), Fraction(0)), len(values)),
+    "median": _median,
+    "kth": _kth,
+    "sequence": lambda values, _: "\n".join(sorted({*values})),
+}
+"""By name: every aggregate of `values`. Tests enter the folds of users."""
+
+
+def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
+    """The fold of values none of which is NULL; None for that of nothing, unless it is a count or a sum."""
+    return AGGREGATES[function](values, type) if values or function in ("count", "sum") else None

@@ -1,4 +1,4 @@
-"""The oracle's values: equality, order, functors, folds and records, one value at a time."""
+"""The oracle's values: records, equality, order, and exact numbers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import datetime as dt
 import math
 import operator
 import re
-import string
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
-import numpy as np
-
 from upshot.core.errors import DataError, OverflowError_
-from upshot.core.types import FLOAT as FLOAT_TYPE
-from upshot.core.types import NUMBER, NUMBER_RANGE, UNSIGNED, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.naive_functions import FUNCTIONS, kth, postgres_quotient
-from upshot.engine.naive_windows import functions as window_functions
+from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 
 _ATOM = re.compile(r'(date|timestamp)\("([^"]*)"\)|[^\s,\[\]()]+')
 _ESCAPE = re.compile(r"\\(x..|u....|U........|.)", re.DOTALL)
@@ -64,12 +57,18 @@ def _escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
-def field(kind: str, text: str, place: int) -> Any:
-    """The field of a value; where there is none, some value of the kind that nobody looks at."""
+ABSENT: Mapping[str, Any] = {
+    "number": 0, "unsigned": 0, "float": 0.0, "symbol": "", "boolean": False, "record": "nil",
+    "date": dt.date(1970, 1, 1), "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+}  # fmt: skip
+"""By kind, the field of a value that has none: nobody looks at it."""
+
+
+def field(kind: str, text: str, place: int, _: Type) -> Any:
+    """The field of a value, or what stands for one that is absent."""
     tree = read(text)
     if tree is None or place + 1 >= len(tree):
-        return {"number": 0, "unsigned": 0, "float": 0.0, "symbol": "", "boolean": False, "record": "nil",
-                "date": dt.date(1970, 1, 1), "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}[kind]  # fmt: skip
+        return ABSENT[kind]
     value = tree[place + 1]
     if kind == "record":
         return unread(value)
@@ -147,12 +146,10 @@ def _atom(found: re.Match[str]) -> Any:
             return float(word)
 
 
-Functions = Mapping[str, Callable[..., Any]]
-
 NAN = math.nan
 """The only NaN that enters a set: sets look at identity first, so NaN equals NaN."""
 
-COMPARISONS: Functions = {
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -160,126 +157,6 @@ COMPARISONS: Functions = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-CLASSES = {
-    "alnum": string.ascii_letters + string.digits,
-    "alpha": string.ascii_letters,
-    "blank": " \t",
-    "digit": string.digits,
-    "lower": string.ascii_lowercase,
-    "punct": re.escape(string.punctuation),
-    "space": r"\s",
-    "upper": string.ascii_uppercase,
-    "xdigit": string.hexdigits,
-}
-
-
-def python_pattern(pattern: str) -> str:
-    """The usual part of Soufflé's patterns in Python's spelling; `std::regex` judges all of them in the tests."""
-    named = {".": r"[^\n\r]", "^": r"\A", "$": r"\Z"}
-
-    def piece(found: re.Match[str]) -> str:
-        return named.get(found[0]) or re.sub(r"\[:(\w+):\]", lambda name: CLASSES[name[1]], found[0])
-
-    return re.sub(r"\[\^?(?:\[:\w+:\]|\\.|[^]\\])*\]|\\.|[.^$]", piece, pattern, flags=re.DOTALL)
-
-
-LIBRARY: Functions = {**FUNCTIONS, **window_functions()}
-
-TESTS: Functions = {
-    "true": lambda: True,
-    "false": lambda: False,
-    "contains": lambda needle, text: needle in text,
-    "[]": has_tag,
-    "match": lambda pattern, text: re.fullmatch(python_pattern(pattern), text, re.ASCII) is not None,
-}
-FUNCTORS: Functions = {
-    "cat": lambda *parts: "".join(parts),
-    "strlen": len,
-    "substr": lambda text, start, length: text[start : start + length] if start >= 0 and length >= 0 else "",
-    "ord": lambda text: ord(text[0]) if text else -1,
-    "reverse": lambda text: "".join(reversed(text)),
-    "to_string": str,
-    "[]": make,
-    **{f".{kind.value}": partial(field, kind.value) for kind in Kind},
-}
-RESULTS = {
-    **dict.fromkeys(("strlen", "ord", "to_number", "utoi", "ftoi"), NUMBER),
-    **dict.fromkeys(("to_unsigned", "itou", "ftou"), UNSIGNED),
-    **dict.fromkeys(("to_float", "itof", "utof"), FLOAT_TYPE),
-}
-"""The types of what conversions give."""
-
-
-def whole(value: Any) -> int:
-    """The integer toward zero, or that of a text."""
-    if isinstance(value, str):
-        return to_number(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise OverflowError_(f"{value} is not an integer", code="overflow")
-    return int(value)
-
-
-def fraction(value: Any) -> float:
-    if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", value, re.ASCII):
-        raise DataError(f"`to_float` of {value!r}, which is no number", code="not-a-number")
-    return float(value)
-
-
-ANALYSIS = (
-    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("log", "log2", "log10"),
-)
-
-
-def analysis(function: str, args: Sequence[float]) -> float:
-    """A function of floats: NumPy says where it has no finite value, `math` gives the digits elsewhere."""
-    names = {"atan2": "arctan2"} | {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
-    with np.errstate(all="ignore"):
-        nearly = float(getattr(np, names.get(function, function))(*args))
-    return float(getattr(math, function)(*args)) if math.isfinite(nearly) else nearly
-
-
-TRUTHS: Functions = {
-    "land": lambda a, b: 1 if a and b else 0,
-    "lor": lambda a, b: 1 if a or b else 0,
-    "lxor": lambda a, b: 1 if (a == 0) != (b == 0) else 0,
-    "lnot": lambda a: 0 if a else 1,
-}
-BITS: Functions = {
-    "band": operator.and_,
-    "bor": operator.or_,
-    "bxor": operator.xor,
-    "bnot": operator.invert,
-    "bshr": lambda value, places: value >> (places & 63),
-    "bshru": lambda value, places: int(format(value % 2**64, "064b")[: 64 - (places & 63)] or "0", 2),
-}
-FLOAT: Functions = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "^": operator.pow,
-    "neg": np.negative,
-}
-
-
-def spread(bounds: Sequence[Any], type: Type) -> list[Any]:
-    """The values of `range(from, to, step)`; a float that is too large to grow ends it."""
-    if None in bounds:
-        return []
-    first, last, *steps = bounds
-    rises = compare("<", first, last)
-    if compare("=", first, last) or (steps and steps[0] and compare(">", steps[0], 0) != rises):
-        return []
-    if steps and not steps[0]:
-        return [first]
-    sign, step = ("+", steps[0]) if steps else ("+" if rises else "-", 1)
-    found = [first]
-    while True:
-        more = canonical(apply(sign, [found[-1], step], type))
-        if not compare("<" if rises else ">", more, last) or more in found:
-            return found
-        found.append(more)
 
 
 def canonical(value: Any) -> Any:
@@ -293,40 +170,6 @@ def order(value: Any) -> tuple[bool, Any]:
 
 def compare(op: str, left: Any, right: Any) -> bool:
     return left is not None and right is not None and bool(COMPARISONS[op](order(left), order(right)))
-
-
-def holds(name: str, args: Sequence[Any]) -> bool:
-    """Test whether a built-in test is true; with a NULL argument only `is_null` is."""
-    return args[0] is None if name == "is_null" else None not in args and bool(TESTS[name](*args))
-
-
-FOLDS: dict[str, Callable[[Sequence[Any]], Any]] = {}
-"""Folds of users, by their names with types; tests enter theirs."""
-
-
-def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
-    """The fold of values none of which is NULL; None if there is nothing to tell."""
-    if function in FOLDS:
-        return FOLDS[function](values) if values else None
-    match function:
-        case "sum" if type.kind is Kind.FLOAT:
-            return rounded_sum(values)
-        case "sum":
-            return exactly(lambda: sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0), type)
-        case "average":
-            total = sum(map(Fraction, values), Fraction(0))
-            return postgres_quotient(total, len(values)) if values else None
-        case "mean":
-            return rounded_sum(values) / len(values) if values else None
-        case "kth":
-            return kth(values) if values else None
-        case "sequence":
-            return "\n".join(sorted({*values})) if values else None
-        case "median":
-            ranked = sorted(values, key=order)
-            middle = ranked[(len(ranked) - 1) // 2 : len(ranked) // 2 + 1]
-            return rounded_sum(middle) / len(middle) if ranked else None
-    return (max if function == "max" else min)(values, key=order, default=None)
 
 
 def rounded_sum(values: Sequence[Any]) -> float:
@@ -358,62 +201,26 @@ def exactly(compute: Callable[[], Any], type: Type) -> Any:
     return value
 
 
-def apply(function: str, args: Sequence[Any], type: Type) -> Any:
-    """The value of a functor or operator whose arguments are not NULL and whose result has this type."""
-    if function in FUNCTORS:
-        return FUNCTORS[function](*args)
-    if function in RESULTS:
-        return fraction(args[0]) if type.kind is Kind.FLOAT else exactly(lambda: whole(args[0]), type)
-    if function in ANALYSIS:
-        return analysis(function, args)
-    if function in TRUTHS:
-        return TRUTHS[function](*args)
-    if function in LIBRARY:
-        made = LIBRARY[function]
-        exact = type.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
-        return exactly(lambda: made(*args, type), type) if exact else made(*args, type)
-    if function in ("min", "max"):
-        chosen = aggregate(function, args, type)
-        # A decimal may be too large for the scale of the other.
-        return exactly(lambda: chosen, type) if type.kind is Kind.DECIMAL else chosen
-    if type.kind is Kind.FLOAT:
-        with np.errstate(all="ignore"):
-            return float(FLOAT[function](*map(np.float64, args)))
-    if function in BITS:
-        bits = BITS[function](*args) % 2**64
-        return bits - 2**64 if type.kind is Kind.NUMBER and bits >= 2**63 else bits
-    return exactly(lambda: EXACT[function](*args), type)
+def postgres_quotient(a: Decimal | Fraction, b: Decimal | Fraction | int) -> Decimal:
+    """The quotient with as many places as PostgreSQL decides from four digits at a time, from those of the operands up
+    to 20 or theirs."""
+    first, second = abs(Fraction(a)), abs(Fraction(b))
+    if not second:
+        raise DataError("a division by zero has no value", code="division-by-zero")
+    (power, digit), (other, divisor) = _first_of_four(first), _first_of_four(second)
+    shown = max(next(n for n in range(99) if (each * 10**n).denominator == 1) for each in (first, second))
+    places = 16 - 4 * (power - other) + (4 if digit <= divisor else 0)
+    places = min(max(places, shown), max(20, shown))
+    found = math.floor(first / second * 10**places + Fraction(1, 2))
+    return Decimal(f"{found if (a < 0) == (b < 0) else -found}E-{places}")
 
 
-def to_number(text: str) -> int:
-    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text, re.ASCII):
-        raise DataError(f"`to_number` of {text!r}, which is no number", code="not-a-number")
-    return int(text)
-
-
-def power(base: int, exponent: int) -> int:
-    if exponent < 0:
-        raise DataError(f"{base} ^ {exponent} has a negative exponent", code="negative-exponent")
-    # Beyond 64 only the parity of the exponent matters: the result is -1, 0, 1, or too large anyway.
-    result: int = base ** min(exponent, 64 + exponent % 2)
-    return result
-
-
-def divide(dividend: int, divisor: int) -> int:
-    """The quotient, rounded toward zero."""
-    if divisor == 0:
-        raise DataError(f"{dividend} is divided by zero", code="division-by-zero")
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
-EXACT: Functions = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "neg": operator.neg,
-    "/": divide,
-    "%": lambda dividend, divisor: dividend - divisor * divide(dividend, divisor),
-    "^": power,
-    "bshl": lambda value, places: value << (places & 63),
-}
+def _first_of_four(value: Fraction) -> tuple[int, int]:
+    if not value:
+        return 0, 0
+    power = 0
+    while value >= 10000:
+        value, power = value / 10000, power + 1
+    while value < 1:
+        value, power = value * 10000, power - 1
+    return power, math.floor(value)

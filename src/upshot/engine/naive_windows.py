@@ -11,7 +11,7 @@ from typing import Any
 
 from upshot.core.errors import DataError
 from upshot.core.types import Kind, Type
-from upshot.engine.naive_functions import postgres_quotient
+from upshot.engine.naive_values import postgres_quotient
 
 _PARSED: Mapping[str, Callable[[str], Any]] = {
     "number": int,
