@@ -2,8 +2,13 @@
 
 `findings_of` is what a change violates. A commit tests it once, when views and rules have ended (`commit.commit`); a
 definition tests it against the program before (`program/redefine.py`). In a group (`group.py`) every transaction is
-tested on its own: to defer a constraint to the end of a batch, leave it out of `ConstraintFindings.rejecting` and test
-it in `Group._finish`.
+tested on its own.
+
+To defer a constraint to the end of its group: `commit.commit` knows that a group is open (`DatabaseState.held`), so let
+`examine` there leave the constraint out of what it gives `rejected_transaction`; a definition must still be refused, so
+`ConstraintFindings.rejecting` stays, which `rejected_definition` and `grandfathered` read too. `Group._finish` then
+tests the deferred ones before `write_held`, over all of the group: a witness that one transaction inserts, the next may
+delete (`PendingGroup.deltas` has the base changes only). A violation there must undo the whole group (`Group._undo`).
 """
 
 from __future__ import annotations

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from upshot.active.tasks import Pending
     from upshot.core.diagnostic import Diagnostic
     from upshot.database.changes import Changes, Commit, Definition
-    from upshot.database.durable.batches import AppliedBatch
     from upshot.database.durable.history import PastCommit
     from upshot.database.durable.journal import Journal
     from upshot.database.durable.past_version import PastVersion
     from upshot.database.durable.records import Records
     from upshot.database.durable.retention import Compacted, Cursors
+    from upshot.database.durable.stream_batches import AppliedBatch
     from upshot.database.explain.explain import Explanation
     from upshot.database.group import Group
     from upshot.database.live.follow import LiveHandle
@@ -198,8 +198,8 @@ class Database(AsksWhy, Revises):
         feed; without one, rows are inserted, or take the place of those with the same key. Ids are counted by `stream`,
         which is the relation unless it is named."""
         self._state.open()
-        return durable.batches.apply_batch(
-            self._state, durable.batches.Batch(frame, batch_id, relation, stream or relation)
+        return durable.stream_batches.apply_batch(
+            self._state, durable.stream_batches.Batch(frame, batch_id, relation, stream or relation)
         )
 
     def group(self) -> Group:

@@ -11,15 +11,15 @@ from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
     from upshot.database.durable import (
-        batches,
         durable,
         held_version,
         history,
         journal,
         past_version,
         retention,
+        stream_batches,
     )
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["batches", "durable", "held_version", "history", "journal", "past_version", "retention"]
+__all__ = ["durable", "held_version", "history", "journal", "past_version", "retention", "stream_batches"]
