@@ -14,6 +14,7 @@ from tests.cli.test_tutorial import console
 from tests.docs.markdown import ROOT, blocks
 from tests.service.served_process import ServedProcess
 from upshot.cli import main
+from upshot.core.search_bounds import Bounds
 
 PAGE = ROOT / "docs" / "how-to" / "view-updates.md"
 WALK = ROOT / "examples" / "permissions" / "README.md"
@@ -23,6 +24,22 @@ def test_the_examples_of_the_page_run() -> None:
     outcome = doctest.testfile(str(PAGE), module_relative=False)
     assert outcome.attempted
     assert not outcome.failed
+
+
+def test_the_reference_has_the_default_bounds() -> None:
+    bounds, reference = Bounds(), ROOT / "docs" / "reference"
+    shown = repr(bounds)
+    assert f"`bounds={shown}`" in (reference / "python.md").read_text()
+    http = (reference / "http.md").read_text()
+    assert f"`rounds` (default {bounds.rounds}," in http
+    assert f"`new_constants` (default {bounds.new_constants}," in http
+    commands = (reference / "command-line.md").read_text()
+    for option, words in (
+        ("--new-values N", f"default {bounds.new_constants} |"),
+        ("--seconds S", f"default {bounds.seconds:g} |"),
+        ("--rounds N", f"default {bounds.rounds} |"),
+    ):
+        assert [row for row in commands.splitlines() if row.startswith(f"| `{option}`") and row.endswith(words)]
 
 
 @pytest.mark.slow

@@ -16,6 +16,9 @@ import typer
 from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import EngineName, Format
+from upshot.core.search_bounds import Bounds
+
+_BOUNDS = Bounds()
 
 ProgramFile = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="The program; - reads standard input.")
@@ -103,11 +106,13 @@ class SearchOptions:
     ] = None
     new_values: Annotated[
         int, typer.Option("--new-values", metavar="N", min=0, help="At most N fresh values per realization.")
-    ] = 2
+    ] = _BOUNDS.new_constants
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=0, help="Time limit of the search, in seconds.")
-    ] = 10
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=0, help="At most N nested rules or repairs.")] = 40
+    ] = _BOUNDS.seconds
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=0, help="At most N nested rules or repairs.")] = (
+        _BOUNDS.rounds
+    )
     size: Annotated[
         int | None,
         typer.Option("--size", metavar="N", min=0, help="At most N base changes per realization [default: no limit]."),

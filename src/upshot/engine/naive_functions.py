@@ -520,7 +520,7 @@ def _median(values: Sequence[Any], _: Type) -> float:
 
 
 def _kth(values: Sequence[str], _: Type) -> str:
-    count, colon, _ = sorted(values)[0].partition(":")
+    count, colon, _text = sorted(values)[0].partition(":")
     if not colon or not count.isascii() or not count.isdigit() or int(count) == 0:
         raise _none("a k-th text")
     ordered = sorted({*values})

@@ -52,8 +52,8 @@ class Section {
     const bases = this.state.relations.filter((each) => each.role === "base");
     this.frozen = bases.map((each) => h("input", { type: "checkbox", id: `frozen-${each.name}`, value: each.name }));
     this.least = h("input", { type: "checkbox", id: "least" });
-    this.limit = h("input", { type: "number", id: "limit", min: 1, max: 1000, value: 10 });
-    this.fresh = h("input", { type: "number", id: "new-values", min: 0, max: 10, value: 2 });
+    this.limit = h("input", { type: "number", id: "limit", min: 1, max: 1000, placeholder: "usual" });
+    this.fresh = h("input", { type: "number", id: "new-values", min: 0, max: 10, placeholder: "usual" });
     show(this.place, h("h1", {}, "Options"),
       h("p", { class: "faint" }, "Say which rows should be there, and which should not. You get the base changes that bring it about, the smallest first, each with all that it would do."),
       h("form", { class: "tools", id: "wish", onsubmit: (event) => { event.preventDefault(); this.add("insert"); } }, this.relation, this.fields,
@@ -109,7 +109,8 @@ class Section {
   }
 
   body() {
-    const body = { insert: {}, delete: {}, limit: Number(this.limit.value) || 10, frozen: this.frozen.filter((each) => each.checked).map((each) => each.value), side_effect_free_first: this.least.checked };
+    const body = { insert: {}, delete: {}, frozen: this.frozen.filter((each) => each.checked).map((each) => each.value), side_effect_free_first: this.least.checked };
+    if (this.limit.value !== "") body.limit = Number(this.limit.value);
     if (this.fresh.value !== "") body.bounds = { new_constants: Number(this.fresh.value) };
     for (const wish of this.wishes) (body[wish.sign][wish.name] ??= []).push(wish.row);
     if (this.repair) body.repair = this.repair;

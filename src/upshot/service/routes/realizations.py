@@ -107,6 +107,8 @@ def _number(kind: str, low: float, high: float | None, words: str) -> Json:
     return found if high is None else {**found, "maximum": high}
 
 
+_BOUNDS = Bounds()
+_GIVEN = 10
 MOST_GIVEN = 1_000
 MOST_ROUNDS = 1_000
 MOST_NEW = 10
@@ -130,7 +132,7 @@ REALIZATIONS: Json = {
             "description": 'rows to delete, or patterns such as `access("ann", _)`: all rows that match now',
         },
         "repair": {"type": "string", "description": "a constraint to repair, or `*` for all"},
-        "limit": _number("integer", 1, MOST_GIVEN, "at most this many; default 10"),
+        "limit": _number("integer", 1, MOST_GIVEN, f"at most this many; default {_GIVEN}"),
         "frozen": {
             "type": "array",
             "items": {"type": "string"},
@@ -147,8 +149,12 @@ REALIZATIONS: Json = {
             "properties": {
                 "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "never more than the server's"},
                 "size": _number("integer", 1, MOST_CHANGES, "maximum base changes per realization"),
-                "rounds": _number("integer", 1, MOST_ROUNDS, "maximum nested rules or repairs; default 40"),
-                "new_constants": _number("integer", 0, MOST_NEW, "maximum fresh values per realization; default 2"),
+                "rounds": _number(
+                    "integer", 1, MOST_ROUNDS, f"maximum nested rules or repairs; default {_BOUNDS.rounds}"
+                ),
+                "new_constants": _number(
+                    "integer", 0, MOST_NEW, f"maximum fresh values per realization; default {_BOUNDS.new_constants}"
+                ),
                 "constants": {
                     "type": "array",
                     "items": {"type": ["string", "number", "boolean"]},
@@ -175,7 +181,6 @@ REALIZATIONS: Json = {
 router = APIRouter(tags=["transactions"], responses=ERRORS)
 
 _KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first", "prefer", "at")
-_GIVEN = 10
 _MOST_NAMED = 1_000
 """Names that `frozen` and `cost` may have."""
 _DEAREST = 10**15
@@ -369,12 +374,12 @@ def _bounds(given: Any) -> Bounds:
     if not isinstance(given, dict):
         raise _bad("`bounds` must be an object", listed)
     require_keys(given, keys, "`bounds`")
-    plain, seconds = Bounds(), given.get("seconds", _LONGEST)
+    seconds = given.get("seconds", _LONGEST)
     if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 < seconds <= _LONGEST:
         raise _bad(f"`seconds` must be a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
     return Bounds(
-        _whole(given.get("rounds", plain.rounds), "rounds", 1, MOST_ROUNDS),
-        _whole(given.get("new_constants", plain.new_constants), "new_constants", 0, MOST_NEW),
+        _whole(given.get("rounds", _BOUNDS.rounds), "rounds", 1, MOST_ROUNDS),
+        _whole(given.get("new_constants", _BOUNDS.new_constants), "new_constants", 0, MOST_NEW),
         None if given.get("size") is None else _whole(given["size"], "size", 1, MOST_CHANGES),
         float(seconds),
         _constants(given.get("constants", [])),
