@@ -15,7 +15,8 @@ from tests.pipeline.postgres import Cluster, started
 from tests.run_suites import missing_for_spark
 from upshot.core.errors import UsageError
 from upshot.pipeline.config.config import PipelineConfig, SourceConfig
-from upshot.pipeline.session import POSTGRESQL_PACKAGE, delta_support, pipeline_session
+from upshot.pipeline.formats import SOURCES
+from upshot.pipeline.session import delta_support, pipeline_session
 
 # Every setting with its reason; what is not here is as `upshot pipeline run` has it.
 SETTINGS = {
@@ -46,7 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     jars = [session_settings().get("spark.jars", ""), *(jar.as_uri() for jar in connector_jars())]
     SETTINGS["spark.jars"] = ",".join(filter(None, jars))
     try:
-        session = pipeline_session(_config(POSTGRESQL_PACKAGE))
+        session = pipeline_session(_config(*(each.coordinates for each in SOURCES["jdbc"].packages)))
     except UsageError:
         session = pipeline_session(_config())
     yield session

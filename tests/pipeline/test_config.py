@@ -13,7 +13,9 @@ from upshot.core.span import Source
 from upshot.database.durable.retention import retention_of
 from upshot.pipeline.config.config import PipelineConfig, read_config
 from upshot.pipeline.config.toml_places import places
+from upshot.pipeline.formats import SINKS, SOURCES
 from upshot.pipeline.program import compiled_program
+from upshot.pipeline.session import spark_packages
 
 WHOLE = """\
 [pipeline]
@@ -299,3 +301,35 @@ def test_locations_may_be_uris_and_files_of_the_program_may_not(tmp_path: Path) 
     assert (str(config.sources["import"].path), str(config.state)) == ("s3a://lake/import", "hdfs://host/state")
     ((_, _, message),) = mistakes(tmp_path, WHOLE.replace('"dependencies.dl"', '"s3a://lake/dependencies.dl"'))
     assert message == '`program` must be a local path, not "s3a://lake/dependencies.dl"'
+
+
+def test_a_session_gets_the_packages_of_its_formats(tmp_path: Path) -> None:
+    thing, delta, postgresql = "org.example:thing:1.0", *(SOURCES[name].packages[0] for name in ("delta", "jdbc"))
+    assert spark_packages(read(tmp_path, WHOLE)) == [thing, delta.coordinates, postgresql.coordinates]
+    without = WHOLE.replace('trigger = "500ms"', 'delta = "deltalake"')
+    assert spark_packages(read(tmp_path, without)) == [thing, postgresql.coordinates]
+    table = without + '\n[sink.imports]\nformat = "table"\ntable = "t"\n'
+    assert spark_packages(read(tmp_path, table)) == [
+        thing,
+        postgresql.coordinates,
+        SINKS["table"].packages[0].coordinates,
+    ]
+
+
+def test_a_connector_of_kafka_that_the_file_names_is_not_fetched(tmp_path: Path) -> None:
+    file = """\
+[pipeline]
+name = "p"
+program = "p.dl"
+state = "state/"
+[source.a]
+format = "kafka"
+servers = "broker:9092"
+topic = "t"
+[sink.v]
+format = "console"
+"""
+    (connector,) = spark_packages(read(tmp_path, file))
+    assert connector.startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
+    assert "{" not in connector
+    assert spark_packages(read(tmp_path, file + '[pipeline.spark]\n"spark.jars" = "spark-sql-kafka-0-10.jar"\n')) == []

@@ -1,4 +1,5 @@
-"""The formats of sources and sinks, one record each: its keys in the pipeline file, and what opens it.
+"""The formats of sources and sinks, one record each: its keys in the pipeline file, what opens it, and the packages of
+Spark that it needs.
 
 To add one: its record here, and a module in `sources` or `sinks`. These are imported when one is opened: they need
 pyspark, and a mistake in the file is reported before that is loaded.
@@ -7,7 +8,7 @@ pyspark, and a mistake in the file is reported before that is loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from upshot.pipeline.config.config_keys import Key
@@ -34,13 +35,30 @@ class FormatMistake(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class SparkPackage:
+    """A package of Spark from Maven; `{spark}` in its `coordinates` is the version of Spark itself. A jar or package of
+    the pipeline file that has `name` in its name takes its place. The library `deltalake` does for one that is
+    `replaceable`."""
+
+    coordinates: str
+    name: str = ""
+    replaceable: bool = False
+
+
+DELTA = SparkPackage("io.delta:delta-spark_4.2_2.13:4.4.0", replaceable=True)
+_POSTGRESQL = SparkPackage("org.postgresql:postgresql:42.7.8")
+_KAFKA = SparkPackage("org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}", name="spark-sql-kafka")
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineFormat(Generic[Opener]):
     """`keys` are those that only this format has, `check` finds mistakes in their values; it also gets the name of the
-    section."""
+    section. `packages` are what its session needs of Spark."""
 
     keys: Mapping[str, Key]
     open: Opener
     check: Callable[[Mapping[str, Any], str], Iterable[FormatMistake]] = lambda found, section: ()
+    packages: tuple[SparkPackage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +140,7 @@ _FEED = {"feed": Key("flag", default=True), "distinct": Key("flag", default=Fals
 
 SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, str], PipelineSource]]] = {
     "changes": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _changes),
-    "delta": PipelineFormat({"path": _PATH, **_FEED}, _delta),
+    "delta": PipelineFormat({"path": _PATH, **_FEED}, _delta, packages=(DELTA,)),
     "parquet": PipelineFormat({"path": _PATH, "on_missing": _MISSING}, _parquet),
     "csv": PipelineFormat(
         {
@@ -152,6 +170,7 @@ SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, st
         },
         _jdbc,
         _jdbc_mistakes,
+        (_POSTGRESQL,),
     ),
     "kafka": PipelineFormat(
         {
@@ -162,6 +181,7 @@ SOURCES: Mapping[str, PipelineFormat[Callable[[SourceConfig, Schema, Staging, st
             "settings": Key("settings"),
         },
         _kafka,
+        packages=(_KAFKA,),
     ),
 }
 """The formats of sources. Their openers get the configuration, the relation, the place of the source in the state, and
@@ -234,12 +254,13 @@ def _needs_table(found: Mapping[str, Any], section: str) -> Iterator[FormatMista
 _PLACES = {"path": Key("location", default=""), "changes": Key("location", default="")}
 
 SINKS: Mapping[str, PipelineFormat[Callable[[SinkConfig, SinkSetting], Iterable[Sink]]]] = {
-    "delta": PipelineFormat(_PLACES, _delta_sinks, _needs_place),
+    "delta": PipelineFormat(_PLACES, _delta_sinks, _needs_place, (DELTA,)),
     "parquet": PipelineFormat({**_PLACES, "keep": Key("count", default=2)}, _parquet_sinks, _needs_place),
     "table": PipelineFormat(
         {"table": Key(default=""), "changes_table": Key(default=""), "partition_by": Key("texts", default=())},
         _table_sinks,
         _needs_table,
+        (replace(DELTA, replaceable=False),),
     ),
     "console": PipelineFormat({}, _console_sinks),
 }

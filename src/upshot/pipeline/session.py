@@ -1,8 +1,8 @@
 """The pipeline's own Spark session, with what its sources and sinks need.
 
-Delta Lake and PostgreSQL's driver are Spark packages from Maven. They can only be added when Spark's Java process
-starts, and if one cannot be fetched the process does not start at all; so they are requested only when needed, and a
-failed start is repeated without them.
+Delta Lake, PostgreSQL's driver and Kafka's connector are Spark packages from Maven (`PipelineFormat.packages`). They
+can only be added when Spark's Java process starts, and if one cannot be fetched the process does not start at all; so
+they are requested only when needed, and a failed start is repeated without them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import Error, UsageError
 from upshot.core.running_spark import running_session
 from upshot.pipeline.config.config import PipelineConfig
+from upshot.pipeline.formats import DELTA, SINKS, SOURCES
 from upshot.spark.lake_path import LakePath
 from upshot.spark.session import is_connect, own_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.8"
-_KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""Of the version of Spark itself."""
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_SETTINGS = {
     "spark.sql.extensions": _DELTA_EXTENSION,
@@ -50,17 +47,17 @@ _AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false
 def pipeline_session(config: PipelineConfig, beside: SparkSession | None = None) -> SparkSession:
     """A classic session of our own; in a process that runs Spark already, a new one beside those that are there, or
     `beside` this one. Why a package could not be had is said on stderr."""
-    running, wanted = beside or _running(), _packages(config)
+    running, wanted = beside or _running(), spark_packages(config)
     if running is not None:
         session = _settled(running.newSession(), config, _ours(running))
-        if DELTA_PACKAGE in wanted and delta_support(session, config) == "deltalake":
+        if DELTA.coordinates in wanted and delta_support(session, config) == "deltalake":
             _tell_deltalake("Spark was started without it")
         return session
     settings = {**_AT_START, **_SETTINGS, **config.spark, "spark.app.name": f"upshot {config.name}"}
     if not wanted:
         return _settled(own_session(**settings), config)
     listed = [*_listed(settings.pop("spark.jars.packages", "")), *wanted]
-    delta = _DELTA_SETTINGS if DELTA_PACKAGE in wanted else {}
+    delta = _DELTA_SETTINGS if DELTA.coordinates in wanted else {}
     extensions = [*_listed(settings.get("spark.sql.extensions", "")), *_listed(delta.get("spark.sql.extensions", ""))]
     with_packages = {**settings, **delta, "spark.jars.packages": ",".join(listed)}
     if extensions:
@@ -81,24 +78,26 @@ def delta_support(spark: SparkSession, config: PipelineConfig) -> str:
     if _DELTA_EXTENSION in extensions:
         return "spark"
     if config.delta == "spark":
-        raise _cannot_fetch(DELTA_PACKAGE, "this session runs without it")
+        raise _cannot_fetch(DELTA.coordinates, "this session runs without it")
     return "deltalake"
 
 
-def _packages(config: PipelineConfig) -> list[str]:
-    formats = {source.format for source in config.sources.values()} | {sink.format for sink in config.sinks.values()}
-    wanted = list(config.packages)
-    # A store on a lake keeps its commits in a Delta table.
-    uses_delta = "delta" in formats or isinstance(config.state, LakePath)
-    if (uses_delta and config.delta != "deltalake") or "table" in {sink.format for sink in config.sinks.values()}:
-        wanted.append(DELTA_PACKAGE)
-    if "kafka" in formats and not _named_already(config, "spark-sql-kafka"):
-        from pyspark import __version__  # noqa: PLC0415 - an optional package
+def spark_packages(config: PipelineConfig) -> list[str]:
+    """Coordinates of all packages that the file asks for, and of those that its formats need."""
+    from pyspark import __version__  # noqa: PLC0415 - an optional package
 
-        wanted.append(f"{_KAFKA_PACKAGE}:{__version__}")
-    if "jdbc" in formats:
-        wanted.append(POSTGRESQL_PACKAGE)
-    return wanted
+    needed = [package for source in config.sources.values() for package in SOURCES[source.format].packages]
+    needed += [package for sink in config.sinks.values() for package in SINKS[sink.format].packages]
+    if isinstance(config.state, LakePath):
+        # A store on a lake keeps its commits in a Delta table.
+        needed.append(DELTA)
+    wanted = [
+        package.coordinates.format(spark=__version__)
+        for package in needed
+        if not (package.replaceable and config.delta == "deltalake")
+        and not (package.name and _named_already(config, package.name))
+    ]
+    return list(dict.fromkeys([*config.packages, *wanted]))
 
 
 def _named_already(config: PipelineConfig, name: str) -> bool:
@@ -112,13 +111,13 @@ def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exceptio
     said = error.message if isinstance(error, Error) else str(error)
     reason = said.splitlines()[0] if said else type(error).__name__
     for package in wanted:
-        if package != DELTA_PACKAGE or config.delta == "spark":
+        if package != DELTA.coordinates or config.delta == "spark":
             raise _cannot_fetch(package, reason) from error
     _tell_deltalake(reason)
 
 
 def _tell_deltalake(reason: str) -> None:
-    words = f"the Spark package `{DELTA_PACKAGE}` is not available ({reason}); Delta tables use `deltalake`"
+    words = f"the Spark package `{DELTA.coordinates}` is not available ({reason}); Delta tables use `deltalake`"
     print(words, file=sys.stderr)  # noqa: T201 - said once, before there is a display
 
 

@@ -32,7 +32,7 @@ class SourceConfig:
 
     relation: str
     format: str
-    """changes | delta | parquet | csv | table | jdbc | kafka"""
+    """A name in `formats.SOURCES`."""
     path: AnyPath | str = ""
     on_bad_row: str = "quarantine"
     """quarantine | fail"""
@@ -49,7 +49,7 @@ class SinkConfig:
 
     view: str
     format: str
-    """delta | parquet | table | console"""
+    """A name in `formats.SINKS`."""
     path: AnyPath | str = ""
     changes: AnyPath | str = ""
     options: dict[str, Any] = field(default_factory=dict)
