@@ -433,7 +433,8 @@ RESULTS = {
     **dict.fromkeys(("strlen", "ord", "to_number", "utoi", "ftoi"), NUMBER),
     **dict.fromkeys(("to_unsigned", "itou", "ftou"), UNSIGNED),
     **dict.fromkeys(("to_float", "itof", "utof"), FLOAT),
-    **dict.fromkeys(("cat", "substr", "reverse", "to_string", "[]"), SYMBOL),
+    **dict.fromkeys(("cat", "substr", "reverse", "to_string", "to_text", "chr", "[]"), SYMBOL),
+    **dict.fromkeys(("sort_key", "reverse_sort_key", "window_text", "window_value", "join_lines"), SYMBOL),
 }
 """The types of results that do not follow from those of the arguments."""
 
