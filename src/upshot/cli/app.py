@@ -37,7 +37,7 @@ from upshot.cli.settings import ENGINE_FAILED, OK, EngineName, ExportTarget, OnE
 from upshot.strategies.names import WITH_RULES
 
 app = typer.Typer(
-    help="Keep recursive views exact: every change of your tables returns the exact changes of the views.",
+    help="Maintain recursive views: every transaction on your tables returns the exact changes of the views.",
     epilog="Exit codes: 0 success, 1 invalid program or data, 2 wrong usage, 3 engine failure.",
     no_args_is_help=True,
     add_completion=False,
@@ -161,7 +161,8 @@ def rewrite(
     ],
     view: ViewName = None,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="QUERY", help="The query for magic, as in 'closure(1, Y)'.")
+        str | None,
+        typer.Option("--query", "-q", metavar="QUERY", help="With --strategy magic: the query, as in 'closure(1, Y)'."),
     ] = None,
     engine: IgnoredEngine = EngineName.AUTO,
 ) -> int:
@@ -175,7 +176,9 @@ def rewrite(
 @command
 def export(
     terminal: Terminal,
-    target: Annotated[ExportTarget, typer.Argument(metavar="TARGET", show_default=False, help="postgres.")],
+    target: Annotated[
+        ExportTarget, typer.Argument(metavar="TARGET", show_default=False, help="The target system: postgres.")
+    ],
     file: ProgramFile,
     schema: Annotated[
         str,
@@ -203,7 +206,7 @@ def explain(
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the dependency graph as SVG; - prints it.")
     ] = None,
 ) -> int:
-    """Explain how each view is maintained. Also prints when each active rule fires."""
+    """Explain how each view is maintained. Also print when each active rule fires."""
     from upshot.cli.commands.explain import explain
 
     return explain(terminal, source, view, svg, full=full)
@@ -218,8 +221,8 @@ def why(
     terminal: Terminal,
     source: DatabaseOptions,
     row: FactText,
-    every: Annotated[bool, typer.Option("--all", help="Print all derivations, smallest first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N derivations.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="Print all derivations, the smallest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most N derivations.")] = 1,
     bounds: Instances = None,
     svg: Picture = None,
 ) -> int:
@@ -234,7 +237,7 @@ def why(
 def why_not(
     terminal: Terminal, source: DatabaseOptions, row: FactText, options: WhyNotOptions, svg: Picture = None
 ) -> int:
-    """Print why a row is missing, and what would insert it. For each rule it prints the literals that fail."""
+    """Print why a row is missing, and which changes insert it. For each rule, print the literals that fail."""
     from upshot.cli.commands.why import why_not
 
     return why_not(terminal, source, row, options, svg)
@@ -272,7 +275,8 @@ def what_if(
     ] = None,
     changes: ChangesOption = None,
 ) -> int:
-    """Print the effects of a transaction without committing it. These are changes, violations and rule firings."""
+    """Print the effects of a transaction without committing it. The effects are view changes, violations and rule
+    firings."""
     from upshot.cli.commands.what_if import what_if
 
     return what_if(terminal, source, rows or (), changes)
@@ -288,7 +292,7 @@ def update(
         typer.Argument(
             metavar="+ROW|-ROW...",
             show_default=False,
-            help="'+p(2)' must be true, '-q(3)' must be false; '-q(_)': all rows of q.",
+            help="'+p(2)' requests that the row exists, '-q(3)' that it does not, '-q(_)' that q has no rows.",
         ),
     ],
     search: SearchOptions,
@@ -317,8 +321,8 @@ def repairs(
         str | None, typer.Option("--constraint", metavar="NAME", help="Repair only violations of this constraint.")
     ] = None,
 ) -> int:
-    """Find base changes that repair constraint violations. The violations are the present ones, or those of a rejected
-    transaction."""
+    """Find base changes that repair constraint violations. These are the violations of the stored rows, or those of a
+    rejected transaction."""
     from upshot.cli.commands.realizations import Violating, repairs
 
     return repairs(terminal, source, Violating(attempted or (), changes, constraint), search)
@@ -330,7 +334,9 @@ def models(
     terminal: Terminal,
     file: ProgramFile,
     fact_dir: FactDir = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0: all.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0 prints all.")
+    ] = 10,
     functions: ActionFile = None,
 ) -> int:
     """Print the perfect models of a program. Its rules may have alternatives in heads, as in `s(X) | t(X) :- r(X).`"""
@@ -363,13 +369,17 @@ def query(
     terminal: Terminal,
     source: DatabaseOptions,
     text: Annotated[
-        str, typer.Argument(metavar="QUERY", show_default=False, help="A rule body with $x, or a SELECT with :x.")
+        str,
+        typer.Argument(
+            metavar="QUERY", show_default=False, help="A rule body with parameters such as $x, or a SELECT with :x."
+        ),
     ],
     values: Annotated[
-        list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="The value of a parameter.")
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="The value of a parameter. Repeatable."),
     ] = None,
     version: Annotated[
-        int | None, typer.Option("--at", metavar="VERSION", help="Answer from this version of a database directory.")
+        int | None, typer.Option("--at", metavar="VERSION", help="Read this earlier version of a database directory.")
     ] = None,
 ) -> int:
     """Print the answers to a query. FILE is a program or a database directory."""
@@ -400,7 +410,7 @@ def init(
 @app.command()
 @command
 def warm(terminal: Terminal, engine: IgnoredEngine = EngineName.AUTO) -> int:
-    """Compile the engine now. Later runs use the machine code."""
+    """Compile the engine now, so that later runs start faster."""
     from upshot.engine.local.warm import main as compile_kernel
 
     return OK if compile_kernel() else ENGINE_FAILED

@@ -42,10 +42,12 @@ ActionFile = Annotated[
         "--functions",
         "--actions",
         metavar="FILE",
-        help="Python file with the functions that rules call, as `@f(…)` or in actions.",
+        help="Python file with the functions that rules call, in `@f(…)` or `do call f(…)`.",
     ),
 ]
-EngineOption = Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local, except for demo.")]
+EngineOption = Annotated[
+    EngineName, typer.Option("--engine", help="The engine. auto is local; for demo, local and then Spark.")
+]
 IgnoredEngine = Annotated[EngineName, typer.Option("--engine", help="Has no effect: this command runs no engine.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
 DatabaseFile = Annotated[
@@ -61,7 +63,9 @@ ChangesOption = Annotated[
     ),
 ]
 StoreDir = Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")]
-Picture = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it as SVG; - prints it.")]
+Picture = Annotated[
+    Path | None, typer.Option("--svg", metavar="FILE", help="Write the explanation as an SVG picture; - prints it.")
+]
 Instances = Annotated[
     int | None,
     typer.Option("--bounds", metavar="N", min=1, help="Search at most N rule instances [default: 250,000]."),
@@ -85,9 +89,9 @@ class DatabaseOptions:
 class SearchOptions:
     """A search for realizations."""
 
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N [default: all].")] = (
-        None
-    )
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Print at most N realizations [default: all].")
+    ] = None
     frozen: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,9 +114,9 @@ class SearchOptions:
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=0, help="Time limit of the search, in seconds.")
     ] = _BOUNDS.seconds
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=0, help="At most N nested rules or repairs.")] = (
-        _BOUNDS.rounds
-    )
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", min=0, help="Follow at most N nested rules or repairs.")
+    ] = _BOUNDS.rounds
     size: Annotated[
         int | None,
         typer.Option("--size", metavar="N", min=0, help="At most N base changes per realization [default: no limit]."),
@@ -125,7 +129,7 @@ class SearchOptions:
         bool,
         typer.Option(
             "--least-side-effects",
-            help="Find all realizations, then print those with the fewest side effects first.",
+            help="Find all realizations first, then print them, the fewest side effects first.",
         ),
     ] = False
     prefer: Annotated[
@@ -133,7 +137,7 @@ class SearchOptions:
         typer.Option(
             "--prefer",
             metavar="OBJECTIVE",
-            help="least_side_effects: first those whose changes affect the fewest other rows of views.",
+            help="least_side_effects: print realizations in the order of how few other rows of views they change.",
         ),
     ] = None
     apply: Annotated[
@@ -141,7 +145,7 @@ class SearchOptions:
     ] = False
     values: Annotated[
         list[str] | None,
-        typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value of placeholder ?N. Repeatable."),
+        typer.Option("--value", metavar="?N=VALUE", help="With --apply: the value for placeholder ?N. Repeatable."),
     ] = None
 
 
@@ -167,7 +171,8 @@ class FollowOptions:
     """A connection to a service and a copy of one of its views."""
 
     where: Annotated[
-        str | None, typer.Option("--where", metavar="LITERAL", help="Only rows that match, as in 'closure(1, Y)'.")
+        str | None,
+        typer.Option("--where", metavar="LITERAL", help="Follow only rows that match, as in 'closure(1, Y)'."),
     ] = None
     since: Annotated[
         int | None,
@@ -205,7 +210,7 @@ class ServeOptions:
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="TLS private key, PEM.")] = None
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow a public address without tokens or TLS.")] = False
     files: Annotated[
-        Path | None, typer.Option("--files", metavar="DIR", help="The only directory .input may read.")
+        Path | None, typer.Option("--files", metavar="DIR", help="The only directory that .input may read from.")
     ] = None
     actions: ActionFile = None
     allow_host: Annotated[
@@ -233,7 +238,9 @@ class ServeOptions:
     keep_answers: Annotated[
         int,
         typer.Option(
-            "--keep-answers", min=0, help="Maximum rows of repeated queries' answers kept current; 0 keeps none."
+            "--keep-answers",
+            min=0,
+            help="Keep answers of repeated queries current, at most this many rows; 0 keeps none.",
         ),
     ] = 100_000
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="Maximum request size, in bytes.")] = 8 << 20
@@ -262,12 +269,14 @@ class TokenOptions:
     read: Annotated[
         list[str] | None,
         typer.Option(
-            "--read", metavar="NAMES", help="Relations, views, constraints and rules it may read, or *. Repeatable."
+            "--read",
+            metavar="NAMES",
+            help="Relations, views, constraints and rules that it may read, or * for all. Repeatable.",
         ),
     ] = None
     write: Annotated[
         list[str] | None,
-        typer.Option("--write", metavar="NAMES", help="Relations it may change, or *. Repeatable."),
+        typer.Option("--write", metavar="NAMES", help="Relations that it may change, or * for all. Repeatable."),
     ] = None
     subscribe: Annotated[
         bool, typer.Option("--subscribe/--no-subscribe", help="Allow subscriptions to what it may read.")
