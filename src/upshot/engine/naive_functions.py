@@ -435,7 +435,7 @@ RESULTS = {
     **dict.fromkeys(("to_float", "itof", "utof"), FLOAT),
     **dict.fromkeys(("cat", "substr", "reverse", "to_string", "[]"), SYMBOL),
 }
-"""The types of results that do not follow from those of the arguments."""
+"""The types of results that are not those of the arguments. A number that is not here is not tested for its range."""
 
 
 def apply(function: str, args: Sequence[Any], type: Type) -> Any:
