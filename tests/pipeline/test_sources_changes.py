@@ -18,9 +18,10 @@ from tests.pipeline.followers import EDGE, EVERY, STOCK, Follower, lines
 from upshot.core.errors import DataError
 from upshot.core.schema import Column, Schema
 from upshot.core.types import SYMBOL
-from upshot.pipeline.sources import advanced, change_files, listing
-from upshot.pipeline.sources import lines as text_lines
-from upshot.pipeline.sources.envelopes import LineReader
+from upshot.pipeline.sources import advanced, change_files
+from upshot.pipeline.sources.reading import lines as text_lines
+from upshot.pipeline.sources.reading import listing
+from upshot.pipeline.sources.reading.envelopes import LineReader
 
 
 def said(schema: Schema, *contents: Any, **more: Any) -> list[tuple[str, Any]]:

@@ -14,8 +14,8 @@ from tests.pipeline.followers import EDGE, Follower, lines
 from upshot.core.errors import DataError
 from upshot.core.types import NUMBER
 from upshot.engine.spark.storage.pieces import FilePiece
-from upshot.pipeline.sources import lines as text_lines
-from upshot.pipeline.sources.journal import SourceJournal
+from upshot.pipeline.sources.reading import lines as text_lines
+from upshot.pipeline.sources.reading.journal import SourceJournal
 from upshot.spark.workspace import StoredRows
 
 ODD = ("a1", "a[1]", "a[", "a]", "a{1,b}", "a{", "a}", "a,b", "a*", "a?", "a\\", "a\\1", "a^", "a[!b]", "a %5B+#")

@@ -21,7 +21,7 @@ from upshot.core.types import NUMBER, SYMBOL, TIMESTAMP
 from upshot.pipeline.batch.positions import Position
 from upshot.pipeline.sources import advanced, file_tables
 from upshot.pipeline.sources.file_tables import FileTable
-from upshot.pipeline.sources.listing import FoundFile
+from upshot.pipeline.sources.reading.listing import FoundFile
 
 WHEN = Schema("happened", (Column("n", NUMBER), Column("t", TIMESTAMP)))
 

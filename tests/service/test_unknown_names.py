@@ -13,7 +13,7 @@ import upshot
 from tests.service.bank import bearer, write_tokens
 from tests.service.serving import CLOSURE, Running
 from upshot.cli.input import changes
-from upshot.pipeline.sources import envelopes
+from upshot.pipeline.sources.reading import envelopes
 from upshot.service.access.scopes import Scopes
 from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens

@@ -1,4 +1,7 @@
-"""The tasks of rules for after a commit: their changes, as a transaction of its own, and their calls."""
+"""The tasks of rules for after a commit: their changes, as a transaction of its own, and their calls.
+
+What a store has of tasks and firings beside their rows is JSON that only this module writes and reads.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,12 @@ def logged(firing: Firing) -> LoggedFiring:
     """For the log of a store."""
     text = json.dumps({"coupling": firing.coupling, "key": firing.key})
     return LoggedFiring(firing.rule, text, len(firing.rows), firing.rows)
+
+
+def logged_notes(found: LoggedFiring) -> tuple[str, str]:
+    """The coupling and the key of a firing in the log, as `logged` wrote them."""
+    notes = json.loads(found.text)
+    return notes["coupling"], notes["key"]
 
 
 def from_task(task: OutboxTask) -> Pending:

@@ -436,7 +436,7 @@ RESULTS = {
     **dict.fromkeys(("cat", "substr", "reverse", "to_string", "to_text", "chr", "[]"), SYMBOL),
     **dict.fromkeys(("sort_key", "reverse_sort_key", "window_text", "window_value", "join_lines"), SYMBOL),
 }
-"""The types of results that do not follow from those of the arguments."""
+"""The types of results that are not those of the arguments. A number that is not here is not tested for its range."""
 
 
 def apply(function: str, args: Sequence[Any], type: Type) -> Any:

@@ -22,7 +22,7 @@ from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import PipelineSource, open_source
-from upshot.pipeline.sources.journal import Staging
+from upshot.pipeline.sources.reading.journal import Staging
 from upshot.plan.pivot import decomposition
 
 

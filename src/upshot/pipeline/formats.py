@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from upshot.pipeline.sinks.sink import Sink
     from upshot.pipeline.sinks.standing import Standing
     from upshot.pipeline.sources import PipelineSource
-    from upshot.pipeline.sources.journal import Staging
+    from upshot.pipeline.sources.reading.journal import Staging
 
 Opener = TypeVar("Opener")
 
@@ -90,14 +90,14 @@ def _delta(config: SourceConfig, schema: Schema, staging: Staging, delta: str) -
 
 def _parquet(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.file_tables import ParquetTable  # noqa: PLC0415
-    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+    from upshot.pipeline.sources.reading.staged import SnapshotSource  # noqa: PLC0415
 
     return SnapshotSource(ParquetTable(config, schema), config, schema, staging.folder)
 
 
 def _csv(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.file_tables import CsvTable  # noqa: PLC0415
-    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+    from upshot.pipeline.sources.reading.staged import SnapshotSource  # noqa: PLC0415
 
     return SnapshotSource(CsvTable(config, schema), config, schema, staging.folder)
 
@@ -116,7 +116,7 @@ def _kafka(config: SourceConfig, schema: Schema, _staging: Staging, _: str) -> P
 
 def _jdbc(config: SourceConfig, schema: Schema, staging: Staging, _: str) -> PipelineSource:
     from upshot.pipeline.sources.jdbc import AppendedRows, JdbcQuery  # noqa: PLC0415
-    from upshot.pipeline.sources.staged import SnapshotSource  # noqa: PLC0415
+    from upshot.pipeline.sources.reading.staged import SnapshotSource  # noqa: PLC0415
 
     if config.options.get("watermark"):
         return AppendedRows(config, schema, staging.folder, staging.journal("pieces"))

@@ -17,7 +17,7 @@ from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.program import compiled_program, functions_of, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sources.jdbc import secret
-from upshot.pipeline.sources.listing import is_draft, missing
+from upshot.pipeline.sources.reading.listing import is_draft, missing
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.spark.location import runs_here
 from upshot.spark.preflight import refuse_unshared_file, refuse_unshared_folder

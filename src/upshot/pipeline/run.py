@@ -41,7 +41,7 @@ from upshot.pipeline.sinks.console import Tell, tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import PipelineSource, advanced, open_source
-from upshot.pipeline.sources.journal import Staging
+from upshot.pipeline.sources.reading.journal import Staging
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 from upshot.spark.lake_path import AnyPath, LakePath, located

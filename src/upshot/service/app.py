@@ -29,12 +29,12 @@ from upshot.service.routes import session as routes_session
 from upshot.service.routes import subscriptions as routes_subscriptions
 from upshot.service.routes import transactions as routes_transactions
 from upshot.service.routes import views as routes_views
-from upshot.service.routes.openapi import DESCRIPTION, ERRORS
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.bodies import require_keys, require_parameters
 from upshot.service.wire.errors import RequestError, error_body, status_of
 from upshot.service.wire.gate import Gate
+from upshot.service.wire.shapes import DESCRIPTION, ERRORS
 
 KNOWN_SENDERS = (
     routes_transactions.router,

@@ -23,8 +23,9 @@ R = TypeVar("R", bound="tuple[Any, ...]")
 @dataclass(frozen=True, slots=True)
 class LogTable(Generic[R]):
     """A table of the log. `columns` are in the order of the values that `row` takes; the checksum follows them. `word`
-    names a row in errors, `of_commit` is true where a row goes with its commit. Stores that were made before there was
-    a table that is `later` get it when they are opened."""
+    names a row in errors. The rows of a table `of_commit` go if their commit is taken back, those of one `of_history`
+    when their commit is dropped as too old. Stores that were made before there was a table that is `later` get it when
+    they are opened."""
 
     name: str
     row: Callable[[Iterable[Any]], R]
@@ -32,6 +33,7 @@ class LogTable(Generic[R]):
     key: str = ""
     word: str = "commit"
     of_commit: bool = True
+    of_history: bool = False
     later: bool = False
     index: str = ""
     """The columns of an index, after its name."""
@@ -241,6 +243,7 @@ FIRINGS = LogTable(
     "version INTEGER NOT NULL, number INTEGER NOT NULL, rule TEXT NOT NULL, text TEXT NOT NULL, "
     "count INTEGER NOT NULL, rows BLOB",
     key="version, number",
+    of_history=True,
     later=True,
     index="firings_of_rule (rule, version)",
 )
@@ -300,6 +303,7 @@ COMMITS = LogTable(
     CommitRow._make,
     "version INTEGER PRIMARY KEY, time TEXT NOT NULL, meta TEXT, relations INTEGER NOT NULL, rows INTEGER NOT NULL, "
     "bytes INTEGER NOT NULL",
+    of_history=True,
 )
 
 
@@ -320,6 +324,7 @@ CHANGES = LogTable(
     "version INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL, came BLOB, "
     "went BLOB",
     key="version, relation",
+    of_history=True,
     index="changes_of_relation (relation, version)",
 )
 
@@ -361,4 +366,27 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
-LOG_TABLES: tuple[LogTable[Any], ...] = (COMMITS, CHANGES, DEFINITIONS, SNAPSHOTS, OUTBOX, FIRINGS)
+# ---- records and cursors, which belong to no commit --------------------------------------------------------
+
+RECORDS = LogTable(
+    "records",
+    tuple,
+    "kind TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL",
+    key="kind, id",
+    word="record",
+    of_commit=False,
+    later=True,
+)
+CURSORS = LogTable(
+    "cursors",
+    tuple,
+    "name TEXT NOT NULL, version INTEGER NOT NULL",
+    key="name",
+    word="cursor",
+    of_commit=False,
+    later=True,
+)
+
+LOG_TABLES: tuple[LogTable[Any], ...] = (
+    COMMITS, CHANGES, DEFINITIONS, SNAPSHOTS, OUTBOX, FIRINGS, RECORDS, CURSORS
+)  # fmt: skip

@@ -15,10 +15,12 @@ from upshot.store.acknowledged import Mark, MarkFile
 from upshot.store.entries import (
     CHANGES,
     COMMITS,
+    CURSORS,
     DEFINITIONS,
     FIRINGS,
     LOG_TABLES,
     OUTBOX,
+    RECORDS,
     SNAPSHOTS,
     ChangeRow,
     CommitRow,
@@ -34,26 +36,7 @@ from upshot.store.folders import LOG, NEW_LOG, settle_folder
 from upshot.store.trouble import damaged, forgotten
 
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-_RECORDS = LogTable(
-    "records",
-    tuple,
-    "kind TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL",
-    key="kind, id",
-    word="record",
-    of_commit=False,
-    later=True,
-)
-_CURSORS = LogTable(
-    "cursors",
-    tuple,
-    "name TEXT NOT NULL, version INTEGER NOT NULL",
-    key="name",
-    word="cursor",
-    of_commit=False,
-    later=True,
-)
-_TABLES = (*LOG_TABLES, _RECORDS, _CURSORS)
-_LATER = tuple(statement for table in _TABLES if table.later for statement in table.statements())
+_LATER = tuple(statement for table in LOG_TABLES if table.later for statement in table.statements())
 
 FORMAT = 1
 APPLICATION = 0x55505348
@@ -107,7 +90,7 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        tables = ";".join(statement for table in _TABLES for statement in table.statements())
+        tables = ";".join(statement for table in LOG_TABLES for statement in table.statements())
         connection.executescript(f"BEGIN; {_META}; {tables};")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         connection.execute(f"PRAGMA application_id={APPLICATION}")
@@ -189,7 +172,7 @@ class Log:
                 if text is None:
                     execute("DELETE FROM records WHERE kind = ? AND id = ?", (kind, id))
                 else:
-                    _replace(execute, _RECORDS, (kind, id, text))
+                    _replace(execute, RECORDS, (kind, id, text))
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
         """Writes cursors, all of them or none; those without a version are removed."""
@@ -198,7 +181,7 @@ class Log:
                 if version is None:
                     execute("DELETE FROM cursors WHERE name = ?", (name,))
                 else:
-                    _replace(execute, _CURSORS, (name, version))
+                    _replace(execute, CURSORS, (name, version))
 
     def remove_from(self, version: int, done: Sequence[OutboxRow]) -> None:
         """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
@@ -236,12 +219,12 @@ class Log:
         # Without folders nothing is lost if the commits are there again after a power failure.
         with self.changing(lazy=not folders) as execute:
             for (meta,) in metas:
-                _replace(execute, _RECORDS, (_LAST_META, "", meta))
+                _replace(execute, RECORDS, (_LAST_META, "", meta))
             for stream, batch in batches:
-                _replace(execute, _RECORDS, (_BATCHES, stream, str(batch)))
-            execute("DELETE FROM commits WHERE version <= ?", (until,))
-            execute("DELETE FROM changes WHERE version <= ?", (until,))
-            execute("DELETE FROM firings WHERE version <= ?", (until,))
+                _replace(execute, RECORDS, (_BATCHES, stream, str(batch)))
+            for table in LOG_TABLES:
+                if table.of_history:
+                    execute(f"DELETE FROM {table.name} WHERE version <= ?", (until,))  # noqa: S608 - our names
             execute(
                 "DELETE FROM definitions WHERE version < (SELECT max(version) FROM definitions WHERE version <= ?)",
                 (until,),
@@ -272,7 +255,7 @@ class Log:
         with self._guard:
             writes = self._reached.writes + 1
             with self.changing() as execute:
-                _replace(execute, _RECORDS, (_WRITES, "", str(writes)))
+                _replace(execute, RECORDS, (_WRITES, "", str(writes)))
                 yield execute
             self._acknowledge(Mark(self._reached.version, writes))
 
@@ -419,13 +402,13 @@ class Log:
 
     def records(self, kind: str) -> dict[str, str]:
         """The texts of one kind, by id."""
-        return {id: text for _, id, text in self._rows(_RECORDS, "WHERE kind = ? ORDER BY id", (kind,))}
+        return {id: text for _, id, text in self._rows(RECORDS, "WHERE kind = ? ORDER BY id", (kind,))}
 
     def kinds_of_records(self) -> list[str]:
         return [kind for (kind,) in self._fetch("SELECT DISTINCT kind FROM records ORDER BY kind")]
 
     def cursors(self) -> dict[str, int]:
-        return dict(self._rows(_CURSORS, "ORDER BY name"))
+        return dict(self._rows(CURSORS, "ORDER BY name"))
 
     def check_small(self) -> None:
         """Raises if a table is damaged whose rows nothing counts: one could be missing silently. A log that is read

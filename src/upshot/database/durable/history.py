@@ -10,6 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from upshot.active.tasks import logged_notes
 from upshot.core.errors import UsageError
 from upshot.core.rows import Row, Rows, row_set
 from upshot.database.changes import ChangeSet
@@ -146,8 +147,8 @@ def past_firings(store: Store, rule: str, since: int, until: int) -> Iterator[Ev
 
 
 def _firing(version: int, found: LoggedFiring) -> PastFiring:
-    known = json.loads(found.text)
-    return PastFiring(found.rule, known["coupling"], known["key"], version, found.count, found.rows)
+    coupling, key = logged_notes(found)
+    return PastFiring(found.rule, coupling, key, version, found.count, found.rows)
 
 
 class _Ahead:

@@ -1,7 +1,7 @@
 """The sources of base relations: directories of change files, Delta tables, snapshots of tables and files,
 databases.
 
-To add one: a module here and its record in `pipeline/formats.py`.
+To add one: a module here and its record in `pipeline/formats.py`. What sources share is in `reading`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from upshot.core.span import Span
 from upshot.pipeline.batch.positions import Position, Positions
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.formats import SOURCES
-from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.journal import Staging
-from upshot.pipeline.sources.listing import one_look
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.journal import Staging
+from upshot.pipeline.sources.reading.listing import one_look
 from upshot.spark.failures import translated
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
-from upshot.pipeline.sources.batch import SourceBatch
 from upshot.pipeline.sources.delta import DeltaSource
-from upshot.pipeline.sources.listing import missing
-from upshot.pipeline.sources.staged import SnapshotSource
-from upshot.pipeline.sources.table_rows import table_rows
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.listing import missing
+from upshot.pipeline.sources.reading.staged import SnapshotSource
+from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.catalog import delta_location
 from upshot.spark.lake_path import AnyPath, located
 

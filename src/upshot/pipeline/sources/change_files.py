@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import FilesPosition, Position
-from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.envelopes import OPERATIONS, LineReader
 from upshot.pipeline.sources.file_tables import parquet_columns
-from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import Entry, SourceJournal, other_source
-from upshot.pipeline.sources.lines import ORDER, TextFile, file_path, line_statements
-from upshot.pipeline.sources.listing import FoundFile, file_at, files_of, fingerprint, missing
-from upshot.pipeline.sources.table_rows import table_rows
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.envelopes import OPERATIONS, LineReader
+from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.journal import Entry, SourceJournal, other_source
+from upshot.pipeline.sources.reading.lines import ORDER, TextFile, file_path, line_statements
+from upshot.pipeline.sources.reading.listing import FoundFile, file_at, files_of, fingerprint, missing
+from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path
 from upshot.spark.net_effect import net_effect

@@ -15,10 +15,10 @@ from pyspark.sql import types as spark_types
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.fitting import PLACE, REASON, ROW
-from upshot.pipeline.sources.lines import file_path
-from upshot.pipeline.sources.listing import FileStream, FoundFile, being_written, files_of, fingerprint, missing
-from upshot.pipeline.sources.table_rows import table_rows
+from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW
+from upshot.pipeline.sources.reading.lines import file_path
+from upshot.pipeline.sources.reading.listing import FileStream, FoundFile, being_written, files_of, fingerprint, missing
+from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import spark_schema

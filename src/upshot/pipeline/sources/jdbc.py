@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, WatermarkPosition
-from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import SourceJournal, data_files, other_source, require_files, torn_state
-from upshot.pipeline.sources.table_rows import table_rows
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.journal import SourceJournal, data_files, other_source, require_files, torn_state
+from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.net_effect import CLASS

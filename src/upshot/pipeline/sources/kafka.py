@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import OffsetsPosition, Position
-from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.envelopes import LineReader
-from upshot.pipeline.sources.fitting import REASON, bad_rows
-from upshot.pipeline.sources.journal import other_source
-from upshot.pipeline.sources.lines import ORDER, TextFile, said_by_lines
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.envelopes import LineReader
+from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.journal import other_source
+from upshot.pipeline.sources.reading.lines import ORDER, TextFile, said_by_lines
 from upshot.spark.net_effect import net_effect
 
 if TYPE_CHECKING:

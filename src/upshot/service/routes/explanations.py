@@ -22,11 +22,11 @@ from upshot.reasons.failure import Failure, without_notes
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_database
 from upshot.service.routes.insight import all_names
-from upshot.service.routes.openapi import ERRORS, ExplanationAnswer
 from upshot.service.service import Service
 from upshot.service.wire.answers import JSON, json_response, listed
 from upshot.service.wire.bodies import read_row
 from upshot.service.wire.errors import RequestError, not_found
+from upshot.service.wire.shapes import ERRORS, ExplanationAnswer
 from upshot.service.writing.fixes import Fixes, with_fixes
 
 router = APIRouter(tags=["insight"], responses=ERRORS)

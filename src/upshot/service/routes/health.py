@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from upshot.service.metrics import CONTENT_TYPE
-from upshot.service.routes.openapi import ERRORS, StatusAnswer
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.errors import RequestError
+from upshot.service.wire.shapes import ERRORS, StatusAnswer
 
 router = APIRouter(tags=["operation"], responses=ERRORS)
 

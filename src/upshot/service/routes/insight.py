@@ -16,15 +16,15 @@ from upshot.service.access.disclosure import MOST_WITNESSES
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.commit_stream import told
 from upshot.service.feed.commits import KEPT, Fired
-from upshot.service.routes.openapi import (
+from upshot.service.service import Service
+from upshot.service.wire.answers import columns_of, json_response, listed, readable_causes
+from upshot.service.wire.shapes import (
     ERRORS,
     CommitsAnswer,
     ConstraintsAnswer,
     ProgramAnswer,
     RulesAnswer,
 )
-from upshot.service.service import Service
-from upshot.service.wire.answers import columns_of, json_response, listed, readable_causes
 from upshot.syntax import print_item
 from upshot.syntax.ast import ActiveRule
 

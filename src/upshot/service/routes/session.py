@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from upshot.service.access.sessions import LIFETIME
 from upshot.service.access.tokens import hash_of
-from upshot.service.routes.openapi import ERRORS, SESSION, SessionAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.bodies import read_object
 from upshot.service.wire.errors import RequestError
+from upshot.service.wire.shapes import ERRORS, SESSION, SessionAnswer, body_of
 
 router = APIRouter(tags=["session"], responses=ERRORS)
 

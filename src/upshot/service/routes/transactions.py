@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -14,10 +15,10 @@ from starlette.responses import Response
 from upshot.core.errors import DataError
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
+from upshot.database.changes import ChangeSet
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
-from upshot.service.routes.openapi import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.wire.answers import (
     count_rows,
@@ -29,8 +30,8 @@ from upshot.service.wire.answers import (
 )
 from upshot.service.wire.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
 from upshot.service.wire.errors import RequestError
+from upshot.service.wire.shapes import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
 from upshot.service.writing.idempotency import sent
-from upshot.service.writing.writer import Done
 
 router = APIRouter(tags=["transactions"], responses=ERRORS)
 
@@ -64,16 +65,18 @@ async def transactions(
     sending = sent(scopes.name, idempotency_key, await request.body())
     done = await service.writer.commit(_refusing(body, scopes), _notes(body, scopes), sending)
     service.metrics.commit_seconds.observe(time.perf_counter() - began)
-    if done.transaction is None:
-        return json_response(await service.run_read(lambda: _first_outcome(service.database, done, scopes)))
     made, again = done.transaction, {"repeated": True} if done.repeated else {}
+    if made is None:
+        return await service.run_read(
+            lambda: json_response({**_first_outcome(service.database, done.version, scopes), **again})
+        )
     if causes and made.firings:
         return json_response(
-            await service.writer.between_commits(lambda: {**_outcome(made, scopes, causes=True), **again})
+            await service.writer.between_commits(lambda: {**_made_outcome(made, scopes, causes=True), **again})
         )
     if count_rows(made.changes) <= _SMALL:
-        return json_response({**_outcome(made, scopes), **again})
-    return await service.run_read(lambda: json_response({**_outcome(made, scopes), **again}))
+        return json_response({**_made_outcome(made, scopes), **again})
+    return await service.run_read(lambda: json_response({**_made_outcome(made, scopes), **again}))
 
 
 def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
@@ -97,33 +100,43 @@ def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
     return statements
 
 
-def _outcome(made: Transaction, scopes: Scopes, *, causes: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _LoggedOutcome:
+    """The outcome of a transaction, as the log has it."""
+
+    version: int
+    changes: ChangeSet
+    violations: Mapping[str, list[Row]]
+    repaired: Mapping[str, list[Row]]
+
+
+def _outcome(made: Transaction | _LoggedOutcome, firings: list[dict[str, Any]], scopes: Scopes) -> dict[str, Any]:
     return {
         "version": made.version,
         "changes": readable_changes(made.changes, scopes),
-        "firings": readable_firings(made.firings, scopes, causes=causes),
+        "firings": firings,
         "violations": readable_rows(made.violations, scopes),
         "repaired": readable_rows(made.repaired, scopes),
     }
 
 
-def _first_outcome(database: Database, done: Done, scopes: Scopes) -> dict[str, Any]:
+def _made_outcome(made: Transaction, scopes: Scopes, *, causes: bool = False) -> dict[str, Any]:
+    return _outcome(made, readable_firings(made.firings, scopes, causes=causes), scopes)
+
+
+def _first_outcome(database: Database, version: int, scopes: Scopes) -> dict[str, Any]:
     """The log's record of the version that the same request made before."""
-    known: dict[str, Any] = {"version": done.version, "violations": {}, "repaired": {}, "repeated": True}
     if not database.is_durable:
         hint = "it was committed; read the views"
         raise RequestError(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
-    commit = next(database.history(done.version - 1))
+    commit = next(database.history(version - 1))
     changes = commit.changes
     constraints = [name for name, schema in database.schemas.items() if schema.role.value == "constraint"]
     found = {name: changes[name] for name in constraints if name in changes}
-    return {
-        **known,
-        "changes": readable_changes(changes, scopes),
-        "firings": readable_past_firings(commit, scopes),
-        "violations": readable_rows({n: c.inserted.sorted() for n, c in found.items() if len(c.inserted)}, scopes),
-        "repaired": readable_rows({n: c.deleted.sorted() for n, c in found.items() if len(c.deleted)}, scopes),
-    }
+    violations = {name: rows for name, change in found.items() if (rows := change.inserted.sorted())}
+    repaired = {name: rows for name, change in found.items() if (rows := change.deleted.sorted())}
+    logged = _LoggedOutcome(version, changes, violations, repaired)
+    return _outcome(logged, readable_past_firings(commit, scopes), scopes)
 
 
 # ---- what if --------------------------------------------------------------------------------------

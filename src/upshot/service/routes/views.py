@@ -16,7 +16,6 @@ from upshot.database.queries.query import is_select
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_selection, read_selection
 from upshot.service.feed.selections import selection
-from upshot.service.routes.openapi import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.service.service import Service
 from upshot.service.wire.answers import (
     ARROW,
@@ -32,6 +31,7 @@ from upshot.service.wire.answers import (
 from upshot.service.wire.bodies import read_object, read_row
 from upshot.service.wire.errors import RequestError, not_found
 from upshot.service.wire.pages import LONGEST_CURSOR, Listing, Page, PageRequest
+from upshot.service.wire.shapes import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.service.wire.whole_answers import PIECE, WholeAnswer
 from upshot.syntax import parse_query
 

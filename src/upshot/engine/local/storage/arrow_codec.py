@@ -126,16 +126,15 @@ def _encode_text(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes
         combined = combined.dictionary_encode()
     if isinstance(combined, pa.ChunkedArray):
         combined = combined.unify_dictionaries().combine_chunks()
-    code = codec.dictionary.code if column.type.kind is Kind.SYMBOL else codec.encoder(column.type.required())
     try:
         texts = combined.dictionary.to_pylist()
     except UnicodeDecodeError:
         raise Misfit("wrong-type", f"column `{column.name}` has bytes that are not UTF-8 text") from None
     if None in texts and not column.type.nullable:
         raise Misfit("null-in-required-column", f"column `{column.name}`: NULL in a column of type `{column.type}`")
-    null = null_code(column.type)
     try:
-        table = np.array([null if text is None else code(text) for text in texts] or [0], np.int64)
+        # Where all are NULL there is no text, and each place is that of the first.
+        table = codec.text_codes(texts, column.type) if texts else np.zeros(1, np.int64)
     except Misfit as misfit:
         raise Misfit(misfit.slug, f"column `{column.name}`: {misfit}") from None
     places = _numpy(_filled(combined.indices, 0)).astype(np.int64)

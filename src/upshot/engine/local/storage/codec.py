@@ -11,7 +11,7 @@ import datetime as dt
 import decimal
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,6 +169,13 @@ class Codec:
         except UnicodeEncodeError:
             raise Misfit("wrong-type", f"{value!a} is not valid Unicode text") from None
         return self.dictionary.code(value if type(value) is str else str(value))
+
+    def text_codes(self, texts: Sequence[str | None], type: Type) -> NDArray[np.int64]:
+        """The codes of a column of texts, or of records as texts, or `Misfit`. The texts are valid Unicode, so those of
+        `symbol` need no test; `type` is nullable if there is a NULL among them."""
+        code = self.dictionary.code if type.kind is Kind.SYMBOL else self._required_encoder(type.required())
+        null = null_code(type)
+        return np.array([null if text is None else code(text) for text in texts], np.int64)
 
     def _encode_record(self, value: Any, type_: Type) -> int:
         """Values that rules make are canonical text already, and their type has no definition."""

@@ -11,8 +11,8 @@ from pyspark.sql import types as spark
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.cells import checked, text_cell, typed_cell
-from upshot.pipeline.sources.fitting import PLACE, ROW, fitted
+from upshot.pipeline.sources.reading.cells import checked, text_cell, typed_cell
+from upshot.pipeline.sources.reading.fitting import PLACE, ROW, fitted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

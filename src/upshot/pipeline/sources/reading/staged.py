@@ -16,9 +16,9 @@ from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.lock import writing
-from upshot.pipeline.sources.batch import SourceBatch
-from upshot.pipeline.sources.fitting import bad_rows, good_rows
-from upshot.pipeline.sources.journal import data_files, other_source, require_files, torn_state
+from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import bad_rows, good_rows
+from upshot.pipeline.sources.reading.journal import data_files, other_source, require_files, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.cells import Cell
+from upshot.pipeline.sources.reading.cells import Cell
 from upshot.spark.types import column_names
 
 if TYPE_CHECKING:

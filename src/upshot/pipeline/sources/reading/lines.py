@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.envelopes import EnvelopeStatement, LineReader
-from upshot.pipeline.sources.fitting import PLACE, REASON, ROW, bad_rows
+from upshot.pipeline.sources.reading.envelopes import EnvelopeStatement, LineReader
+from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW, bad_rows
 from upshot.spark.location import exact_path
 from upshot.spark.types import arrow_values, column_names, framed, spark_schema
 
