@@ -171,7 +171,7 @@ class Table:
             self._set_room()
             return is_full
         if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
-            self._reserve_rows(self._wider())
+            self._reserve_rows(max(self.capacity * (growth(self.capacity) + 1) // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
         self._make_room_for_keys()
@@ -200,10 +200,6 @@ class Table:
         """The number of slots to grow to: so many more that the next growth is far away."""
         slots = self.word(L.T_NSLOTS)
         return slots * growth(slots) if slots < _LARGE else slots * 8 // 5
-
-    def _wider(self) -> int:
-        """The number of rows to make room for: most of it is used, since memory of rows grows in place."""
-        return max(self.capacity * (growth(self.capacity) + 1) // 2, _FIRST)
 
     def make_room(self, least: int) -> None:
         """Grow until that many rows fit."""
