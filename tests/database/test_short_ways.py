@@ -108,3 +108,23 @@ def test_one_inserted_row_takes_few_calls_and_no_machinery_of_rules(db: upshot.D
     assert calls.total() <= 620
     assert outside <= 460
     assert not [file for file in calls if "/active/" in file or "/reasons/" in file or "/store/" in file]
+
+
+def test_a_view_more_that_reports_a_change_takes_few_calls() -> None:
+    def calls_with(count: int) -> int:
+        made = upshot.connect()
+        views = (f".decl v{i}(x: number, y: number)\nv{i}(X, Y) :- e(X, Y), X > {i % 3}.\n" for i in range(count))
+        made.define(".decl e(x: number, y: number)\n" + "".join(views))
+
+        def change(row: tuple[int, int]) -> None:
+            with made.transaction() as tx:
+                tx.insert("e", [row])
+            assert len(tx.changes) == count + 1
+
+        def calls(y: int) -> int:
+            found = calls_of(lambda: change((5, y)))
+            return sum(number for file, number in found.items() if "/engine/local/kernel/" not in file)
+
+        return min(calls(y) for y in range(20))
+
+    assert calls_with(60) - calls_with(20) <= 40 * 53

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -81,8 +81,12 @@ class ChangeSet:
         schema = self._schemas.get(name)
         if schema is None:
             raise unknown_relation(str(name), self._schemas)
-        found = self._changes.get(name) or Changes(Rows.of(schema, []), Rows.of(schema, []))
-        return found if self.find_causes is None else replace(found, find_causes=partial(self.find_causes, self, name))
+        found = self._changes.get(name)
+        if found is None:
+            found = Changes(Rows.of(schema, []), Rows.of(schema, []))
+        if self.find_causes is None:
+            return found
+        return Changes(found.inserted, found.deleted, find_causes=partial(self.find_causes, self, name))
 
     def __contains__(self, name: object) -> bool:
         return name in self._changes

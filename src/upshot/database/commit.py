@@ -184,8 +184,9 @@ def announce(state: DatabaseState, changes: ChangeSet, afresh: Collection[str], 
     for name in sorted(each for each in afresh if feed.is_watched(each)):
         rows = state.engine.rows(name)
         state.tell(Event(name, state.version, rows, Rows.of(rows.schema, []), snapshot=True))
-    for name, change in changes.items():
+    for name in changes:
         if feed.is_watched(name) and name not in afresh:
+            change = changes[name]
             state.tell(Event(name, state.version, change.inserted, change.deleted))
     if feed.is_watched(EVERYTHING):
         heard = frozenset(name for name, query in state.live.by_answer.items() if query.followers)

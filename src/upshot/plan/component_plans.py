@@ -13,7 +13,7 @@ from upshot.plan.choice import read_by
 from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
-from upshot.plan.rule_plans import PlannedRule, driven_plan, load_plan, maintenance_plans
+from upshot.plan.rule_plans import PlannedRule, driven_plan, driver_of, load_plan, maintenance_plans
 from upshot.strategies.maintenance_rules import MaintenanceRule, RuleStage
 from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
 from upshot.strategies.strategy import Stores
@@ -75,8 +75,7 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
     if component.production:
         return [production_plan(rule, statistics) for rule in component.production]
     if stage != "load":
-        wanted = RuleStage(stage)
-        rules = [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
+        rules, wanted = _rules_of(component, stage), RuleStage(stage)
         if wanted in (RuleStage.REDERIVE, RuleStage.PROVE):
             # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
             rules.sort(key=lambda rule: not _is_recursive(rule, component))
@@ -87,8 +86,24 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
         for clause in component.clauses
         if not any(isinstance(literal, Atom) and literal.relation in component.views for literal in clause.body)
     ]
-    rounds = [p for p in stage_plans(component, "insert", statistics) if not p.seed] if component.recursive else []
+    rounds = [
+        plan
+        for rule in (_rules_of(component, "insert") if component.recursive else ())
+        if not driver_of(rule, component.states, component.views).seed
+        for plan in maintenance_plans(rule, component.states, component.views, statistics)
+    ]
     return seeds + rounds
+
+
+def seeds_of(component: ComponentPlan, stage: str) -> set[tuple[str, Change, Action]]:
+    """The changes of relations that a stage begins with, and what becomes of the heads that they derive."""
+    drivers = (driver_of(rule, component.states, component.views) for rule in _rules_of(component, stage))
+    return {(each.relation, each.change, each.action) for each in drivers if each.seed}
+
+
+def _rules_of(component: ComponentPlan, stage: str) -> list[MaintenanceRule]:
+    wanted = RuleStage(stage)
+    return [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
 
 
 def _is_recursive(rule: MaintenanceRule, component: ComponentPlan) -> bool:

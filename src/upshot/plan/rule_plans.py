@@ -53,35 +53,51 @@ def _in_new_state(relation: str) -> Resolved:
     return Resolved(relation, State.NEW)
 
 
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The literal that drives a D, R, I or counting rule: the `change` of a `relation`, and what becomes of the heads.
+    `seed`: it drives the rule once, before the rounds; `of_group`: deleted rows of the component itself drive it, whose
+    groups are read again."""
+
+    relation: str
+    change: Change
+    action: Action
+    seed: bool
+    of_group: bool
+
+
+def driver_of(rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str]) -> Driver:
+    """The driver of a rule of the component `layer`."""
+    assert rule.driver is not None
+    literal = rule.clause.body[rule.driver]
+    assert isinstance(literal, Atom)
+    driven = states[literal.relation]
+    action = _COUNTED.get(states[rule.clause.head.relation].state) or _ACTION[rule.stage]
+    of_group = rule.stage is RuleStage.INSERT and driven.state == "del" and driven.relation in layer
+    seed = _again(rule) or of_group or driven.relation not in layer
+    return Driver(driven.relation, _CHANGE.get(driven.state, Change.DELETED), action, seed, of_group)
+
+
+def _again(rule: MaintenanceRule) -> bool:
+    """Test whether the rule derives rows again that were deleted or doubted."""
+    return rule.stage in (RuleStage.REDERIVE, RuleStage.PROVE)
+
+
 def maintenance_plans(
     rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str], statistics: Statistics
 ) -> list[RulePlan]:
     """The plans of a D, R, I or counting rule of the component `layer`."""
-    resolve = _resolver(states)
-    head = states[rule.clause.head.relation]
-    assert rule.driver is not None
-    driver = rule.clause.body[rule.driver]
-    assert isinstance(driver, Atom)
-    driven = states[driver.relation]
-    action = _COUNTED.get(head.state) or _ACTION[rule.stage]
-    again = rule.stage in (RuleStage.REDERIVE, RuleStage.PROVE)
-    of_group = rule.stage is RuleStage.INSERT and driven.state == "del" and driven.relation in layer
+    driver = driver_of(rule, states, layer)
+    head = states[rule.clause.head.relation].relation
     # A search for one derivation stops at its first: it is short in what the view is made from, where few rows match a
     # key, and can be long in the view itself, where a hub has many and most of them lead nowhere.
-    last = layer if action in _OF_HEAD else ()
-    seed = again or of_group or driven.relation not in layer
-    planned, change = (
-        PlannedRule(rule.name, rule.clause, action, head.relation, rule.source),
-        _CHANGE.get(driven.state, Change.DELETED),
-    )
-    plans = [driven_plan(planned, rule.driver, change, resolve, statistics, seed=seed, last=last)]
-    if of_group:
-        plans = [
-            replace(plan, driver=replace(plan.driver, of_head=True, of_negation=False)) for plan in plans if plan.driver
-        ]
-    if again:
-        plans += _rederivation_rounds(rule, states, layer, statistics)
-    return plans
+    last = layer if driver.action in _OF_HEAD else ()
+    planned = PlannedRule(rule.name, rule.clause, driver.action, head, rule.source)
+    resolve = _resolver(states)
+    plan = driven_plan(planned, rule.driver, driver.change, resolve, statistics, seed=driver.seed, last=last)
+    if driver.of_group and plan.driver:
+        plan = replace(plan, driver=replace(plan.driver, of_head=True, of_negation=False))
+    return [plan, *_rederivation_rounds(rule, states, layer, statistics)] if _again(rule) else [plan]
 
 
 def _rederivation_rounds(

@@ -18,7 +18,7 @@ from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.plan.component_plans import stage_plans
+from upshot.plan.component_plans import seeds_of, stage_plans
 from upshot.plan.cost import FEW, Experience, Situation, decide, estimate
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
@@ -383,14 +383,8 @@ class LocalComponent:
         relation outside the component."""
         if stage not in self._seeds:
             self._seeds[stage] = tuple(
-                {
-                    (
-                        _places(self._tables[plan.driver.match.relation])[1 + (plan.driver.change is Change.DELETED)],
-                        plan.action,
-                    )
-                    for plan in self.plans(stage)
-                    if plan.seed and plan.driver is not None
-                }
+                (_places(self._tables[relation])[1 + (change is Change.DELETED)], action)
+                for relation, change, action in seeds_of(self.plan, stage)
             )
         words = self._storage.words
         for place, deed in self._seeds[stage]:  # noqa: SIM110 - a commit comes here for every view that it reaches

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -69,7 +69,19 @@ def _sample(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     values stand together, as a load writes them, it sees each of them once."""
     if len(rows) <= _SAMPLE:
         return rows
-    return rows[random.Random(len(rows)).sample(range(len(rows)), _SAMPLE)]
+    places = (_fractions() * np.uint64(len(rows))) >> np.uint64(32)
+    is_new = np.append(True, places[1:] != places[:-1])
+    sample: NDArray[np.int64] = rows[places[is_new]]
+    return sample
+
+
+@functools.cache
+def _fractions() -> NDArray[np.uint64]:
+    """Random 32-bit fractions in ascending order. [Steele et al. 2014, SplitMix64]"""
+    words = np.arange(1, _SAMPLE + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return np.sort((words ^ (words >> np.uint64(31))) >> np.uint64(32))
 
 
 class Phases:

@@ -15,7 +15,7 @@ from upshot.engine.local.components.aggregates import AggregateView
 from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.kernel.layout import NEW, OLD, T_HI, T_INS, T_LIVE, T_LO, T_NINS, T_NRED, TABLE_WORDS
+from upshot.engine.local.kernel.layout import NEW, OLD, T_HI, T_INS, T_LIVE, T_LO, T_NINS, T_NRED, T_NSLOTS, TABLE_WORDS
 from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
@@ -26,6 +26,10 @@ from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom
 
 Codes = NDArray[np.int64]
+
+_MOST_ROOM, _MOST_ROOM_EACH = 1 << 18, 1 << 9
+"""Rows for which a program may keep room between two runs, and how many more for each table: making the program again
+takes as long as deriving some hundred rows for each."""
 
 
 @dataclass(slots=True)
@@ -232,8 +236,14 @@ class DemandRun:
 
     @property
     def capacity(self) -> int:
-        """The rows that its tables have room for."""
-        return sum(table.capacity for table in self.own.values())
+        """The rows for which its tables have slots."""
+        return int(self._all.words(T_NSLOTS).sum()) * 7 // 10
+
+    @property
+    def is_oversized(self) -> bool:
+        """Test whether its tables have far more room than most changes need. A program of many tables takes longer to
+        make, so that it may keep more."""
+        return self.capacity > _MOST_ROOM + _MOST_ROOM_EACH * len(self._own)
 
     def clear(self) -> None:
         """Forget what was derived."""

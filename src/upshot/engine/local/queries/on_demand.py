@@ -39,8 +39,6 @@ Change = tuple[Codes, Codes]
 _LISTS = {"ins": T_INS, "del": T_DEL}
 _MOST_RUNS = 32
 """Demand programs kept ready, by what they are for; the oldest goes."""
-_MOST_ROOM = 1 << 18
-"""Rows that the tables of a program may have room for and be kept: larger ones would slow down small changes."""
 
 
 class LocalOnDemandViews:
@@ -291,7 +289,7 @@ class LocalOnDemandViews:
 
     def _clear(self, run: DemandRun) -> None:
         run.clear()
-        if run.capacity > _MOST_ROOM:
+        if run.is_oversized:
             self._runs = {key: each for key, each in self._runs.items() if each is not run}
             run.release()
 

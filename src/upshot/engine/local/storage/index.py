@@ -12,6 +12,9 @@ from upshot.engine.local.kernel.threads import WORKERS, side_by_side
 
 _FIRST = 16
 
+_SMALL = 1 << 14
+"""Below this many slots a set grows fourfold: each growth costs more than its bytes."""
+
 _PIECE = 1 << 20
 """Slots rehashed at a time."""
 
@@ -76,9 +79,10 @@ class Index:
 
     def grow_slots(self) -> None:
         count = self._storage.index_word(self.number, L.X_NSLOTS)
+        larger = count * growth(count)
         with uninterrupted():
-            self.slots = rehashed(self.slots, count, count * 2)
-            self._storage.set_index_word(self.number, L.X_NSLOTS, count * 2)
+            self.slots = rehashed(self.slots, count, larger)
+            self._storage.set_index_word(self.number, L.X_NSLOTS, larger)
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
     def shed(self, slots: Buffer) -> None:
@@ -99,6 +103,11 @@ class Index:
     def release(self) -> None:
         for buffer in (self.following, self.previous, self.slots):
             buffer.release()
+
+
+def growth(count: int) -> int:
+    """The factor by which so many slots or rows grow."""
+    return 4 if count < _SMALL else 2
 
 
 def rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:

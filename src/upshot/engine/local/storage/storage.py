@@ -15,7 +15,7 @@ from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer
 from upshot.engine.local.kernel.threads import WORKERS, side_by_side
 from upshot.engine.local.storage.cells import Cells, is_sparse
-from upshot.engine.local.storage.index import Index, rehashed
+from upshot.engine.local.storage.index import Index, growth, rehashed
 from upshot.engine.local.storage.text_order import TextOrder
 
 _FIRST = 16
@@ -171,7 +171,7 @@ class Table:
             self._set_room()
             return is_full
         if self.word(L.T_USED) - self.word(L.T_NFREE) >= self.capacity:
-            self._reserve_rows(max(self.capacity * 3 // 2, _FIRST))
+            self._reserve_rows(max(self.capacity * (growth(self.capacity) + 1) // 2, _FIRST))
         if self.size >= int(self.word(L.T_NSLOTS) * _FULL):
             self._grow_slots(self._larger())
         self._make_room_for_keys()
@@ -199,7 +199,7 @@ class Table:
     def _larger(self) -> int:
         """The number of slots to grow to: so many more that the next growth is far away."""
         slots = self.word(L.T_NSLOTS)
-        return slots * 2 if slots < _LARGE else slots * 8 // 5
+        return slots * growth(slots) if slots < _LARGE else slots * 8 // 5
 
     def make_room(self, least: int) -> None:
         """Grow until that many rows fit."""
