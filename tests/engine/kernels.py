@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import upshot
@@ -45,7 +46,8 @@ def cells_without_room() -> Iterator[None]:
     """Dense tables have no number for a further code after a load and for one after they got wider, and stay dense
     however few cells are in use."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "_roomy", lambda codes, slack: max(1, codes + (slack == cells._WIDER)))
+        patch.setattr(cells, "_roomy", lambda codes, slack: np.maximum(1, codes + (slack == cells._WIDER)))
+        patch.setattr(cells, "rounded", lambda codes: codes)
         patch.setattr(cells, "_SPARSE", NEVER)
         yield
 

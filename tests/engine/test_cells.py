@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,18 @@ import pytest
 
 import upshot
 from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
-from tests.engine.test_walks import CLOSURE, PROGRAMS, SQUARING, Pair, declared, expected
+from tests.engine.test_walks import (
+    CLOSURE,
+    LABELED,
+    PROGRAMS,
+    SQUARING,
+    Pair,
+    completed,
+    declared,
+    declared_labeled,
+    expected,
+    triple,
+)
 from upshot.core.errors import LimitError
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.storage import cells
@@ -78,16 +89,159 @@ def test_changes_of_a_dense_closure_agree_with_the_rules(name: str, strategy: st
             assert db.verify().rows is not None
 
 
+Row = tuple[Pair, int]
+"""A pair and its label."""
+
+
+@both_forms
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("strategy", ["maintenance policy=incremental", "bf", "recompute"])
+def test_changes_of_a_dense_closure_with_a_label_agree_with_the_rules(name: str, strategy: str, form: str) -> None:
+    rng = random.Random(f"labels {name} {strategy}")
+    with kernel(form):
+        for number in range(12 if form == "compiled" else 4):
+            has_room = number % 4 == 3
+            with nullcontext() if has_room else cells_without_room():
+                was_dense = check_labeled(rng, name, strategy)
+            assert was_dense or has_room
+
+
+def check_labeled(rng: random.Random, name: str, strategy: str) -> bool:
+    """Load and change a random closure with a label in a random column; whether it was dense, or never had rows."""
+    place, size = rng.choice([*LABELED]), rng.choice([1, 2, 5, 9])
+    unlabeled = rng.choice(["", "e"]) if name in ("forward", "backward", "reversed") else ""
+    values = rng.choice([list(range(size)), [rng.randrange(-(2**63), 2**63) for _ in range(size)]])
+    labels = [*values[: rng.choice([1, 2, 3])], 77]
+
+    def rows(most: int) -> set[Row]:
+        return {((rng.choice(values), rng.choice(values)), rng.choice(labels)) for _ in range(rng.randrange(most))}
+
+    def shown(relation: str, rows: set[Row]) -> set[Any]:
+        return {pair if relation in unlabeled else triple(pair, label, place) for pair, label in rows}
+
+    db, e, b, was_dense = dense(upshot.connect()), set[Row](), set[Row](), False
+    db.define(f"{declared_labeled(PROGRAMS[name], place, unlabeled)}\n.view p strategy={strategy}")
+    for step in range(6):
+        before = set(db.rows("p"))
+        gone, come = rows(4), rows(3 * size + 1 if step == 0 else 4)
+        if unlabeled:
+            gone, come = {(pair, 0) for pair, _ in gone}, {(pair, 0) for pair, _ in come}
+        e, b = (e - gone) | come, b | (rows(2 * size + 1) if step in (0, 3) else set())
+        with db.transaction() as tx:
+            tx.delete("e", shown("e", gone))
+            tx.insert("e", shown("e", come))
+            tx.insert("b", shown("b", b))
+        now = set(db.rows("p"))
+        assert now == closed(name, b, e, place, unlabeled), (place, unlabeled, step)
+        assert set(tx.changes["p"].inserted) == now - before
+        assert set(tx.changes["p"].deleted) == before - now
+        was_dense = was_dense or is_dense(db) or not now
+        check_lookups(db, now)
+    db.verify()
+    return was_dense
+
+
+def closed(name: str, b: set[Row], e: set[Row], place: str, unlabeled: str) -> set[Any]:
+    """The closure of each label by itself."""
+    found = set[Any]()
+    for label in {label for _, label in b | e}:
+        edges = {pair for pair, of in e if unlabeled or of == label}
+        pairs = expected(name, {pair for pair, of in b if of == label}, edges)
+        found |= {triple(pair, label, place) for pair in pairs}
+    return found
+
+
+def check_lookups(db: upshot.Database, rows: set[Any]) -> None:
+    """Look for rows by the values of any of their columns."""
+    for row in sorted(rows)[:2]:
+        for bound in range(8):
+            places = [place for place in range(3) if bound >> place & 1]
+            terms = [str(value) if place in places else f"V{place}" for place, value in enumerate(row)]
+            found = set(db.query(f"p({', '.join(terms)})"))
+            agreeing = {each for each in rows if all(each[place] == row[place] for place in places)}
+            free = [place for place in range(3) if place not in places]
+            assert found in (agreeing, {tuple(each[place] for place in free) for each in agreeing}), terms
+
+
+def test_blocks_of_labels_are_dense_and_take_few_bytes_a_row() -> None:
+    db = dense(upshot.connect())
+    db._state.engine._runner.most_cells = 8  # type: ignore[attr-defined]
+    db.define(declared_labeled(CLOSURE, "last"))
+    tenants = [{(x * 40 + t, y * 40 + t, t) for x, y in ring(0, 40)} for t in range(40)]  # values of all mixed
+    with db.transaction() as tx:
+        tx.insert("e", set().union(*tenants))
+    table = table_of(db)
+    assert is_dense(db)
+    assert table.size == 40 * 1600
+    assert table.memory() < 4 * table.size
+    with db.transaction() as tx:
+        tx.insert("e", [(0, 1_000_000, 0), (5, 6, 1000)])
+    assert is_dense(db)
+    assert set(tx.changes["p"].inserted) == {(x * 40, 1_000_000, 0) for x in range(40)} | {(5, 6, 1000)}
+    with db.transaction() as tx:
+        tx.delete("e", set().union(*tenants[2:]))
+    assert len(tx.changes["p"].deleted) == 38 * 1600
+    with db.transaction() as tx:
+        tx.insert("e", [(7, 8, 7)])
+    assert not is_dense(db)
+    assert len(db.rows("p")) == 2 * 1600 + 40 + 2
+
+
+@both_forms
+def test_values_that_are_reached_under_a_label_alone_are_dense(form: str) -> None:
+    """The label is all that rows keep: each has one line."""
+    rng = random.Random(form)
+    with kernel(form), cells_without_room():
+        db = dense(upshot.connect())
+        db.define(
+            ".decl b(l: number, x: number) .decl e(x: number, y: number, l: number) .decl p(l: number, x: number)"
+            " p(L, X) :- b(L, X). p(L, Y) :- p(L, Z), e(Z, Y, L). .view p policy=incremental"
+        )
+        e, b = set[tuple[int, ...]](), set[tuple[int, ...]]()
+        for _ in range(20):
+            new = {(rng.randrange(8), rng.randrange(8), rng.randrange(4)) for _ in range(rng.choice([2, 12]))}
+            gone, b = {row for row in e if rng.random() < 0.1}, b | {(rng.randrange(4), rng.randrange(8))}
+            e = (e - gone) | new
+            with db.transaction() as tx:
+                tx.delete("e", gone)
+                tx.insert("e", new)
+                tx.insert("b", b)
+            reached = {each for label in range(4) for each in reached_under(label, b, e)}
+            assert set(db.rows("p")) == reached
+            assert is_dense(db)
+            assert set(db.query("p(2, X)")) in (
+                {(x,) for of, x in reached if of == 2},
+                {r for r in reached if r[0] == 2},
+            )
+
+
+def reached_under(label: int, b: set[tuple[int, ...]], e: set[tuple[int, ...]]) -> set[tuple[int, int]]:
+    seeds = {(of, x) for of, x in b if of == label}
+    return completed(seeds, {(x, y) for x, y, of in e if of == label}, 0)
+
+
+def test_lines_are_as_long_as_the_span_of_their_rows() -> None:
+    db = database(CLOSURE)
+    e = {(i, i + 1) for i in range(900)}
+    insert(db, e)
+    table = table_of(db)
+    assert is_dense(db)
+    assert table.memory() < 1.5 * table.size
+    insert(db, {(900, 0)})  # a row outside of the spans
+    assert is_dense(db)
+    assert set(db.rows("p")) == {(x, y) for x in range(901) for y in range(901)}
+
+
 def test_a_code_without_a_number_makes_the_cells_wider_in_the_middle_of_a_phase() -> None:
     with kernel("compiled"), cells_without_room():
         db = database(CLOSURE)
         e = ring(0, 20)
         insert(db, e)
-        before, stride = set(db.rows("p")), table_of(db).cells.stride  # type: ignore[union-attr]
+        before, size = set(db.rows("p")), table_of(db).cells.size  # type: ignore[union-attr]
         tx = insert(db, {(i, 1000 + i) for i in range(20)})
         e |= {(i, 1000 + i) for i in range(20)}
         assert is_dense(db)
-        assert table_of(db).cells.stride > stride  # type: ignore[union-attr]
+        assert table_of(db).cells.size > size  # type: ignore[union-attr]
         assert set(db.rows("p")) == expected("closure", set(), e)
         assert set(tx.changes["p"].inserted) == set(db.rows("p")) - before
         assert tx.stats.inserted == len(tx.changes["p"].inserted) == tx.stats.derived - tx.stats.filtered

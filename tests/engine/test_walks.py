@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,6 +34,32 @@ PROGRAMS = {
 
 def declared(rules: str, type: str = "number") -> str:
     return "".join(f".decl {name}(x: {type}, y: {type})\n" for name in ("b", "e", "p")) + rules
+
+
+LABELED = {"last": "{0}, L", "first": "L, {0}", "between": "{1}, L, {2}"}
+"""Where a label stands beside a pair of columns."""
+
+
+def labeled(rules: str, place: str, unlabeled: str = "") -> str:
+    """The rules with a label in every atom, but for those of some relations."""
+
+    def atom(found: re.Match[str]) -> str:
+        relation, pair, one, other = found.groups()
+        return found.group() if relation in unlabeled else f"{relation}({LABELED[place].format(pair, one, other)})"
+
+    return re.sub(r"(\w)\(((\w), (\w))\)", atom, rules)
+
+
+def declared_labeled(rules: str, place: str, unlabeled: str = "", type: str = "number") -> str:
+    """As `declared`, of rules with a label."""
+    names = [name for name in "bep" if name not in unlabeled]
+    triples = "".join(f".decl {name}(x: {type}, y: {type}, z: {type})\n" for name in names)
+    pairs = "".join(f".decl {name}(x: {type}, y: {type})\n" for name in unlabeled)
+    return triples + pairs + labeled(rules, place, unlabeled)
+
+
+def triple(pair: Pair, label: Any, place: str) -> tuple[Any, ...]:
+    return {"last": (*pair, label), "first": (label, *pair), "between": (pair[0], label, pair[1])}[place]
 
 
 def completed(seeds: Iterable[Pair], edges: Iterable[Pair], pivot: int) -> set[Pair]:
@@ -203,16 +230,20 @@ def test_the_room_of_a_small_closure_is_small() -> None:
     assert table.capacity < 20_000
 
 
+def walk_in(program: str) -> Walk | None:
+    plan = compile_program(check(parse(program)))
+    (component,) = [each for each in plan.components if "p" in each.views]
+    return walk_of(component, plan.normal.schemas)
+
+
 def test_which_recursion_is_a_walk() -> None:
     def found(rules: str, type: str = "number") -> Walk | None:
-        plan = compile_program(check(parse(declared(rules, type))))
-        (component,) = [each for each in plan.components if "p" in each.views]
-        return walk_of(component, plan.normal.schemas)
+        return walk_in(declared(rules, type))
 
-    assert found(FORWARD) == Walk("p", 0, (Edges("e", 0, 1),))
-    assert found(BACKWARD) == Walk("p", 1, (Edges("e", 1, 0),))
-    assert found(REVERSED) == Walk("p", 0, (Edges("e", 1, 0),))
-    assert found(SQUARING) == Walk("p", 0, (Edges("p", 0, 1),))
+    assert found(FORWARD) == Walk("p", 1, (0,), (Edges("e", 0, 1),))
+    assert found(BACKWARD) == Walk("p", 0, (1,), (Edges("e", 1, 0),))
+    assert found(REVERSED) == Walk("p", 1, (0,), (Edges("e", 1, 0),))
+    assert found(SQUARING) == Walk("p", 1, (0,), (Edges("p", 0, 1),))
     for other in (
         "p(X, Y) :- b(X, Y). p(X, Y) :- p(X, Z), e(Z, Y). p(X, Y) :- e(X, Z), p(Z, Y).",
         "p(X, Y) :- b(X, Y). p(X, Y) :- p(X, Z), e(Z, Y), X != Y.",
@@ -228,3 +259,30 @@ def test_which_recursion_is_a_walk() -> None:
         assert found(other) is None, other
     assert found(FORWARD, "number?") is None
     assert found(FORWARD, "float") is None
+
+
+def test_which_recursion_is_a_walk_that_carries_a_label() -> None:
+    def found(rules: str, place: str = "last", unlabeled: str = "") -> Walk | None:
+        return walk_in(declared_labeled(rules, place, unlabeled))
+
+    assert found(FORWARD) == Walk("p", 1, (0, 2), (Edges("e", 0, 1, (2,)),), (2,))
+    assert found(BACKWARD, "between") == Walk("p", 0, (1, 2), (Edges("e", 2, 0, (1,)),), (1,))
+    assert found(SQUARING, "first") == Walk("p", 2, (0, 1), (Edges("p", 1, 2, (0,)),), (0,))
+    assert found(FORWARD, unlabeled="e") == Walk("p", 1, (0, 2), (Edges("e", 0, 1),))
+    assert str(found(FORWARD)) == "computed by a walk over `e` for each value of columns 1 and 3"
+    two_rules = f"{FORWARD} p(X, Y) :- p(X, Z), b(Z, Y)."
+    assert found(two_rules) is not None
+    assert found(two_rules, unlabeled="e") is None
+    triples = declared_labeled("p(X, Y) :- b(X, Y).", "last")
+    of_source = walk_in(f"{triples} p(X, Y, L) :- p(X, Z, L), e(Z, Y, X).")
+    assert of_source == Walk("p", 1, (0, 2), (Edges("e", 0, 1, (2,)),), (0,))
+    for rule in (
+        "p(X, Y, M) :- p(X, Z, L), e(Z, Y, M).",
+        "p(X, Y, L) :- p(X, Z, L), e(Z, Y, M).",
+        "p(X, Y, L) :- p(X, Z, L), e(Z, Y, 1).",
+        "p(X, Y, X) :- p(X, Z, X), e(Z, Y, X).",
+        "p(X, Y, L) :- p(X, Z, L), p(Z, Y, M).",
+        "p(X, Y, L) :- p(X, Z, L), p(Z, L, Y).",
+        "p(X, Y, L) :- p(X, Z, L), p(L, Y, Z).",
+    ):
+        assert walk_in(f"{triples} {rule}") is None, rule

@@ -373,6 +373,8 @@ def rule(
 
 def chain_rule(rng: random.Random, features: Features, view: Relation, below: Sequence[Relation]) -> str | None:
     """A rule of transitive closure, linear or not, if the columns allow one."""
+    if len(view.types) == 3:
+        return labeled_chain_rule(rng, features, view, below)
     if len(view.types) != 2 or any(each.endswith("?") for each in view.types):
         return None
     left = [each for each in below if each.types == (view.types[0],) * 2]
@@ -382,6 +384,25 @@ def chain_rule(rng: random.Random, features: Features, view: Relation, below: Se
     if left and rng.random() < 0.5:
         return f"{view.name}(X, Z) :- {rng.choice(left).name}(X, Y), {view.name}(Y, Z)."
     return f"{view.name}(X, Z) :- {view.name}(X, Y), {rng.choice(right).name}(Y, Z)." if right else None
+
+
+def labeled_chain_rule(rng: random.Random, features: Features, view: Relation, below: Sequence[Relation]) -> str | None:
+    """The same with a label in one of three columns, which edges have in that column too, or not at all."""
+    label = rng.randrange(3)
+    ends = [type for column, type in enumerate(view.types) if column != label]
+    if ends[0] != ends[1] or any(each.endswith("?") for each in view.types):
+        return None
+
+    def atom(relation: Relation, *values: str) -> str:
+        terms = [*values[:label], "L", *values[label:]] if len(relation.types) == 3 else values
+        return f"{relation.name}({', '.join(terms)})"
+
+    steps = [each for each in below if each.types in (view.types, tuple(ends))]
+    step = view if not steps or rng.random() < features.nonlinear else rng.choice(steps)
+    body = [atom(view, "X", "Y"), atom(step, "Y", "Z")]
+    if rng.random() < 0.5:
+        body = [atom(step, "X", "Y"), atom(view, "Y", "Z")]
+    return f"{atom(view, 'X', 'Z')} :- {', '.join(body)}."
 
 
 def aggregate_rule(rng: random.Random, features: Features, view: Relation, below: Sequence[Relation]) -> str:

@@ -76,9 +76,10 @@ def test_histories_of_programs_and_transactions_equal_the_oracles(focus: str) ->
             pytest.fail(f"seed {case.seed}\n{violation(small)}\n\n{small}", pytrace=False)
 
 
-def test_histories_of_closures_in_cells_equal_the_oracles() -> None:
+@pytest.mark.parametrize("columns", [(2,), (2, 3, 3)], ids=["pairs", "labeled"])
+def test_histories_of_closures_in_cells_equal_the_oracles(columns: tuple[int, ...]) -> None:
     features = replace(
-        FOCUSES["recursion"], mutual=0, aggregates=0, arithmetic=0, columns=(2,), constants=0, symbols=0.2
+        FOCUSES["recursion"], mutual=0, aggregates=0, arithmetic=0, columns=columns, constants=0, symbols=0.2
     )
     with using(lambda: dense(upshot.connect())), cells_without_room():
         for number in range(case_count(SHARE["recursion"], least=8)):

@@ -5,6 +5,7 @@ UPSHOT_CASES sets how many cases run in all, UPSHOT_SEED which ones; a failing c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ CLOSURES = Features(
     recursion=1, nonlinear=0.4, mutual=0, negation=0.1, aggregates=0.05, comparisons=0.05, arithmetic=0, constants=0,
     wildcards=0, zero_arity=0, disjunction=0, symbols=0.2, strings=0, exotic=0, nullable=0, columns=(2,), rows=12,
 )  # fmt: skip
+LABELED = replace(CLOSURES, columns=(2, 3, 3))
 PARTS = len(FOCUSES) * len(STRATEGIES) + len(STRATEGIES) + 6
 
 
@@ -111,10 +113,11 @@ def test_unstored_views_of_production_rules_equal_the_oracles(focus: str) -> Non
     run(check_transactions, f"started {focus}", FOCUSES[focus], "production materialized=false")
 
 
+@pytest.mark.parametrize("features", [CLOSURES, LABELED], ids=["pairs", "labeled"])
 @pytest.mark.parametrize("form", ["hash", "dense"])
 @pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute"])
 def test_changes_of_closures_loaded_by_walks_equal_the_oracles(
-    strategy: str, form: str, monkeypatch: pytest.MonkeyPatch
+    strategy: str, form: str, features: Features, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked: list[str] = []
     load = walks.load_by_walks
@@ -126,10 +129,10 @@ def test_changes_of_closures_loaded_by_walks_equal_the_oracles(
     monkeypatch.setattr(walks, "load_by_walks", counted)
     if form == "dense":
         with using(lambda: dense(upshot.connect())), cells_without_room():
-            run(check_transactions, "closures", CLOSURES, strategy, least=30)
+            run(check_transactions, "closures", features, strategy, least=30)
     else:
         with using(walking):
-            run(check_transactions, "closures", CLOSURES, strategy, least=30)
+            run(check_transactions, "closures", features, strategy, least=30)
     assert len(walked) >= 5
 
 

@@ -1,5 +1,5 @@
-"""Closures: recursion over a binary view in which one column stays as it is and the other follows the rows of a
-relation. Each value of the column that stays is computed by a walk of its own."""
+"""Closures: recursion over a view in which all columns but one stay as they are and that one follows the rows of a
+relation. Each value of the columns that stay is computed by a walk of its own."""
 
 from __future__ import annotations
 
@@ -18,38 +18,54 @@ _KINDS = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL, Kind.BOOLEAN, Kind.
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The rows of a relation as edges from one of its two columns to the other."""
+    """The rows of a relation as edges from one of its columns to another. The other columns, `carried`, agree with
+    those of the walk that carry the same name, in the order of the view's columns."""
 
     relation: str
     source: int
     target: int
+    carried: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """The rows of `view` are those that its rules without recursion give, and from each row those that differ in the
-    column other than `pivot`, where it has an edge to a value. The view itself is its relation of edges where its rule
-    is not linear."""
+    column `moving`, where it has an edge to a value; all others are `kept`. An edge is for the rows that have its
+    values in the columns `carried`, which are some of them. The view itself is its relation of edges where its rule is
+    not linear."""
 
     view: str
-    pivot: int
+    moving: int
+    kept: tuple[int, ...]
     edges: tuple[Edges, ...]
+    carried: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         names = " and ".join(f"`{each.relation}`" for each in self.edges)
-        return f"computed by a walk over {names} for each value of column {self.pivot + 1}"
+        columns = f"column{'s' * (len(self.kept) > 1)} {' and '.join(str(each + 1) for each in self.kept)}"
+        return f"computed by a walk over {names} for each value of {columns}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a rule does with a row: the column that moves, over edges, and the columns that they share with the row."""
+
+    moving: int
+    carried: tuple[int, ...]
+    edges: Edges
 
 
 def walk_of(component: ComponentPlan, schemas: Mapping[str, Schema]) -> Walk | None:
     """The walk that computes the view of a component, if its recursion is one.
 
     `p(X, Y) :- p(X, Z), e(Z, Y)` walks forward from each `X`, `p(X, Y) :- e(X, Z), p(Z, Y)` backward from each `Y`, and
-    `p(X, Y) :- p(X, Z), p(Z, Y)` over the rows that rules without recursion give.
+    `p(X, Y) :- p(X, Z), p(Z, Y)` over the rows that rules without recursion give. A label that rows and edges have,
+    `p(X, Y, L) :- p(X, Z, L), e(Z, Y, L)`, is carried along.
     """
     if len(component.views) != 1 or not component.recursive:
         return None
     view = component.views[0]
-    found: dict[tuple[int, Edges], None] = {}
+    found: dict[_Step, None] = {}
     for clause in component.clauses:
         if aggregate_of(clause) is not None:
             return None
@@ -62,28 +78,52 @@ def walk_of(component: ComponentPlan, schemas: Mapping[str, Schema]) -> Walk | N
         if step is None:
             return None
         found[step] = None
-    pivots = {pivot for pivot, _ in found}
-    edges = tuple(edges for _, edges in found)
+    edges = tuple(step.edges for step in found)
     is_mixed = len(edges) > 1 and any(each.relation == view for each in edges)
-    if len(pivots) != 1 or is_mixed or not _is_plain(view, edges, schemas):
+    ways = {(step.moving, step.carried) for step in found}
+    if len(ways) != 1 or is_mixed or not _is_plain(view, edges, schemas):
         return None
-    return Walk(view, pivots.pop(), edges)
+    moving, carried = ways.pop()
+    return Walk(view, moving, _others(schemas[view].arity, moving), edges, carried)
 
 
-def _step(view: str, head: Atom, own: Atom, other: Atom) -> tuple[int, Edges] | None:
-    """The pivot and the edges of a rule `head :- own, other`, in whichever order its literals stand."""
-    if own.relation != view or len(head.args) != 2 or len(other.args) != 2:
+def _others(arity: int, column: int) -> tuple[int, ...]:
+    return tuple(each for each in range(arity) if each != column)
+
+
+def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Step | None:
+    """What a rule `head :- own, other` does, in whichever order its literals stand."""
+    if own.relation != view:
         return None
-    for pivot in (0, 1):
-        kept, moved, middle = head.args[pivot], head.args[1 - pivot], own.args[1 - pivot]
-        names = [_name(term) for term in (kept, moved, middle)]
-        if None in names or len(set(names)) < 3 or _name(own.args[pivot]) != names[0]:
-            continue
-        # The rows of non-recursive rules replace the view only where the view is composed with itself.
-        for source in (0, 1) if other.relation != view else (pivot,):
-            if [_name(other.args[source]), _name(other.args[1 - source])] == [names[2], names[1]]:
-                return pivot, Edges(other.relation, source, 1 - source)
-    return None
+    names, own_names, other_names = ([_name(term) for term in atom.args] for atom in (head, own, other))
+    moved = [column for column, name in enumerate(names) if own_names[column] != name]
+    if len(names) < 2 or len(moved) != 1 or None in names:
+        return None
+    moving = moved[0]
+    middle, target = own_names[moving], names[moving]
+    if middle is None or len({middle, *names}) != len(names) + 1 or target in own_names:
+        return None
+    # Each column of an edge is its source, its target, or a column that the row keeps, and none is there twice.
+    known = {middle, *names}
+    if None in other_names or not {middle, target} <= set(other_names) <= known:
+        return None
+    if len(set(other_names)) != len(other_names):
+        return None
+    carried = tuple(column for column, name in enumerate(names) if column != moving and name in other_names)
+    edges = Edges(
+        other.relation,
+        other_names.index(middle),
+        other_names.index(target),
+        tuple(other_names.index(names[column]) for column in carried),
+    )
+    if other.relation == view and not _is_composed(edges, moving, carried):
+        return None
+    return _Step(moving, carried, edges)
+
+
+def _is_composed(edges: Edges, moving: int, carried: tuple[int, ...]) -> bool:
+    """Test whether a view is composed with itself: only then do the rows of its rules without recursion replace it."""
+    return edges.target == moving and edges.carried == carried
 
 
 def _name(term: Term) -> str | None:

@@ -1,10 +1,11 @@
-"""Loads a closure by walks: the rows that rules without recursion give are grouped by the column that stays, and each
+"""Loads a closure by walks: the rows that rules without recursion give are grouped by the columns that stay, and each
 group is completed over the edges, on all processors, before any row is entered into the table."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import side_by_side
-from upshot.engine.local.storage.cells import Cells, size_of
+from upshot.engine.local.storage.cells import Cells, Numbered, Shape, loaded_places, ranges, size_of
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import ViewWork
-from upshot.plan.walks import Walk
+from upshot.plan.walks import Edges, Walk
 
 Codes = NDArray[np.int64]
+Numbers = NDArray[np.int64]
 
 _SLICE = 1 << 26
 """Edges that a worker follows between two looks at the clock and at interrupts."""
@@ -34,8 +36,7 @@ _QUOTA = 1 << 20
 _UNLIMITED = 1 << 40
 
 _SAMPLE = 64
-_SAMPLED_CELLS = 1 << 26
-"""The most walks, and the most cells for them, from which the density of all is estimated."""
+"""The most walks from which the density of all is estimated."""
 
 _WORTH_SHARING = 1 << 14
 """The fewest edges for which walks are shared between workers. Below it the rows have the same order in every run."""
@@ -45,46 +46,143 @@ def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work:
     """Complete a table that holds the rows of the rules without recursion, and lists nothing."""
     table = tables[walk.view]
     seeds = table.take_loaded()
-    moving = 1 - walk.pivot
-    edges = [
-        (seeds if each.relation == walk.view else tables[each.relation].in_state(NEW))[:, [each.source, each.target]]
-        for each in walk.edges
-    ]
-    sources, targets = np.concatenate(edges).T
-    nodes, (targets, starts) = _numbered([targets, seeds[:, moving]])
-    sources, is_reached = _places(nodes, sources)
-    order = np.argsort(seeds[:, walk.pivot], kind="stable")
-    pivots, first_seeds = np.unique(seeds[order, walk.pivot], return_index=True)
-    sources, targets = sources[is_reached], targets[is_reached]
+    plan = _plan(walk, seeds, lambda name: seeds if name == walk.view else tables[name].in_state(NEW))
+    walks = _DenseWalks if _is_dense(plan, table, runner) else _Walks
+    walks(plan, table, runner).run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The numbers of lines, a walk each, and of places, its nodes; and what all walks read: the words of the kernel."""
+
+    walk: Walk
+    shape: Shape
+    numbered: Numbered
+    arrays: Mapping[int, NDArray[Any]]
+
+    @property
+    def walks(self) -> int:
+        return len(self.numbered.lines)
+
+    def part(self, chosen: Numbers) -> _Plan:
+        """Some of the walks."""
+        arrays, numbered = self.arrays, self.numbered
+        starts, ends = arrays[K.W_STARTS][chosen], arrays[K.W_STARTS][chosen + 1]
+        parts = {
+            **arrays,
+            K.W_STARTS: np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64),
+            K.W_SEEDS: arrays[K.W_SEEDS][ranges(starts, ends - starts)],
+            **{word: arrays[word][chosen] for word in (K.W_KEPT, K.W_LOWS, K.W_HIGHS)},
+        }
+        fewer = replace(numbered, lines=numbered.lines[chosen], owners=numbered.owners[chosen])
+        return _Plan(self.walk, self.shape, fewer, parts)
+
+
+def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
+    """Group the seeds by the columns that stay, those of a block together, and number the values that walks can see."""
+    shape = Shape(seeds.shape[1], walk.moving, walk.carried)
+    kept = [seeds[:, column] for column in (*shape.carried, *shape.pivots)]
+    order, first_seeds = _groups(kept)
+    lines = seeds[order[first_seeds]]
+    is_first = _changes([lines[:, column] for column in shape.carried], len(lines))
+    owners = np.cumsum(is_first) - 1
+    blocks = lines[is_first][:, list(shape.carried)]
+    of_seeds = np.repeat(owners, np.diff(np.append(first_seeds, len(seeds))))
+    edges = [_edges_of(each, rows_of(each.relation), blocks) for each in walk.edges]
+    sources, targets, of_edges = (np.concatenate(columns) for columns in zip(*edges, strict=True))
+    nodes = _Nodes(len(blocks))
+    targets, starts = nodes.number([targets, seeds[order, walk.moving]], [of_edges, of_seeds])
+    numbered = loaded_places(blocks, lines[:, list(shape.pivots)], owners, nodes.codes, nodes.counts)
+    places = ranges(numbered.lows, nodes.counts)
+    sources, is_reached = nodes.find(sources, of_edges)
+    sources, targets = places[sources[is_reached]], places[targets[is_reached]]
     by_source = np.argsort(sources, kind="stable")
-    arrays: dict[int, NDArray[Any]] = {
-        K.W_STARTS: np.append(first_seeds, len(seeds)).astype(np.int64),
-        K.W_SEEDS: starts[order].astype(np.int32),
-        K.W_PIVOTS: pivots,
-        K.W_FIRST: np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=len(nodes)))]).astype(np.int64),
-        K.W_TARGETS: targets[by_source].astype(np.int32),
-        K.W_CODES: nodes,
-    }
-    walks = _DenseWalks if _is_dense(walk, table, runner, arrays) else _Walks
-    walks(walk, table, runner, arrays).run(work)
+    found = np.cumsum(np.bincount(sources, minlength=len(numbered.places)))
+    return _Plan(
+        walk,
+        shape,
+        numbered,
+        {
+            K.W_STARTS: np.append(first_seeds, len(seeds)).astype(np.int64),
+            K.W_SEEDS: places[starts].astype(np.int32),
+            K.W_KEPT: np.ascontiguousarray(lines[:, list(walk.kept)]),
+            K.W_FIRST: np.concatenate([[0], found]).astype(np.int64),
+            K.W_TARGETS: targets[by_source].astype(np.int32),
+            K.W_CODES: numbered.places,
+            K.W_LOWS: numbered.lows[owners],
+            K.W_HIGHS: numbered.ends[owners],
+        },
+    )
 
 
-def _is_dense(walk: Walk, table: Table, runner: Runner, arrays: Mapping[int, NDArray[Any]]) -> bool:
+def _is_dense(plan: _Plan, table: Table, runner: Runner) -> bool:
     """Test whether rows take few cells each, as some of the walks tell that are made for it."""
-    pivots, nodes = len(arrays[K.W_PIVOTS]), len(arrays[K.W_CODES])
-    cells = size_of(pivots, nodes)
+    numbered = plan.numbered
+    cells = size_of(numbered.owners, numbered.ends - numbered.lows)
     if cells is None:
         return False
-    count = max(1, min(_SAMPLE, pivots, _SAMPLED_CELLS // nodes))
-    sample = np.sort(np.random.default_rng(0).choice(pivots, count, replace=False))
-    starts, ends = arrays[K.W_STARTS][sample], arrays[K.W_STARTS][sample + 1]
-    parts = {
-        **arrays,
-        K.W_STARTS: np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64),
-        K.W_SEEDS: np.concatenate([arrays[K.W_SEEDS][a:b] for a, b in zip(starts, ends, strict=True)]),
-        K.W_PIVOTS: arrays[K.W_PIVOTS][sample],
-    }
-    return cells * count <= runner.most_cells * pivots * _DenseWalks(walk, table, runner, parts).sample()
+    count = min(_SAMPLE, plan.walks)
+    sample = np.sort(np.random.default_rng(0).choice(plan.walks, count, replace=False))
+    return cells * count <= runner.most_cells * plan.walks * _DenseWalks(plan.part(sample), table, runner).sample()
+
+
+def _groups(columns: Sequence[Codes]) -> tuple[Numbers, Numbers]:
+    """The order of rows by some columns, and the places in it where another group begins."""
+    order = np.lexsort(columns[::-1])
+    return order, np.flatnonzero(_changes([column[order] for column in columns], len(order)))
+
+
+def _changes(columns: Sequence[Codes], count: int) -> NDArray[np.bool_]:
+    """Test for each row, of rows in order, whether it differs from the one before; the first one does."""
+    found = np.zeros(count, np.bool_)
+    found[:1] = True
+    for column in columns:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def _edges_of(edges: Edges, rows: Codes, blocks: Codes) -> tuple[Codes, Codes, Numbers]:
+    """The sources and targets of the edges, and the block of each; those of no block are left out."""
+    of = np.zeros(len(rows), np.int64)
+    if edges.carried:
+        both = np.concatenate([blocks, rows[:, list(edges.carried)]])
+        order, firsts = _groups([both[:, column] for column in range(both.shape[1])])
+        group = np.empty(len(both), np.int64)
+        group[order] = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(both))))
+        block_of = np.full(len(firsts), -1)
+        block_of[group[: len(blocks)]] = np.arange(len(blocks))
+        of = block_of[group[len(blocks) :]]
+        rows, of = rows[of >= 0], of[of >= 0]
+    return rows[:, edges.source], rows[:, edges.target], of
+
+
+class _Nodes:
+    """Values, block by block, in order: their codes, and how many there are of each block."""
+
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
+
+    def number(self, columns: list[Codes], of: list[Numbers]) -> list[Numbers]:
+        """Number the values of columns, given the block of each."""
+        self._values, places = _numbered(columns)
+        if self._blocks == 1:
+            self.codes, self.counts = self._values, np.array([len(self._values)])
+            return places
+        self._pairs, found = _numbered([self._pair(*each) for each in zip(places, of, strict=True)])
+        blocks, values = np.divmod(self._pairs, len(self._values))
+        self.codes, self.counts = self._values[values], np.bincount(blocks, minlength=self._blocks)
+        return found
+
+    def find(self, column: Codes, of: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """The numbers of values, and which of them have one."""
+        places, is_value = _places(self._values, column)
+        if self._blocks == 1:
+            return places, is_value
+        found, is_pair = _places(self._pairs, self._pair(places, of))
+        return found, is_value & is_pair
+
+    def _pair(self, places: Numbers, of: Numbers) -> Numbers:
+        return of * len(self._values) + places
 
 
 def _numbered(columns: list[Codes]) -> tuple[Codes, list[NDArray[np.int64]]]:
@@ -111,18 +209,19 @@ def _places(nodes: Codes, values: Codes) -> tuple[NDArray[np.int64], NDArray[np.
 class _Walks:
     """Workers that walk, each with marks, a queue and a part of the table's rows of its own."""
 
-    def __init__(self, walk: Walk, table: Table, runner: Runner, arrays: Mapping[int, NDArray[Any]]) -> None:
-        self._walk, self._table, self._runner, self._arrays = walk, table, runner, arrays
-        self._nodes = len(arrays[K.W_CODES])
+    def __init__(self, plan: _Plan, table: Table, runner: Runner) -> None:
+        self._plan, self._walk, self._table, self._runner = plan, plan.walk, table, runner
+        numbered = plan.numbered
+        self._width = 8 * plan.shape.arity
+        self._most = int((numbered.ends - numbered.lows).max())
         self._shared = np.zeros(K.SHARED_WORDS, np.int64)
-        for word, array in arrays.items():
+        for word, array in plan.arrays.items():
             self._shared[word] = array.ctypes.data
-        self._shared[K.W_WALKS], self._shared[K.W_NODES] = len(arrays[K.W_PIVOTS]), self._nodes
-        self._shared[K.W_COLUMN] = walk.pivot
-        is_shared = MACHINE.is_compiled and len(arrays[K.W_SEEDS]) >= _WORTH_SHARING
+        self._shared[K.W_WALKS], self._shared[K.W_MOST] = plan.walks, self._most
+        self._shared[K.W_ARITY], self._shared[K.W_COLUMN] = plan.shape.arity, plan.shape.moving
+        is_shared = MACHINE.is_compiled and len(plan.arrays[K.W_SEEDS]) >= _WORTH_SHARING
         self._workers = np.zeros((runner.workers if is_shared else 1, K.WORKER_WORDS), np.int64)
-        marks = 0 if isinstance(self, _DenseWalks) else self._nodes + 8
-        self._memory = [(Buffer(marks), Buffer(4 * self._nodes + 8)) for _ in self._workers]
+        self._memory = [(Buffer(len(numbered.places) + 8), Buffer(4 * self._most + 8)) for _ in self._workers]
         for words, (seen, queue) in zip(self._workers, self._memory, strict=True):
             words[K.K_SEEN], words[K.K_QUEUE] = seen.address, queue.address
 
@@ -160,13 +259,13 @@ class _Walks:
     def _quota(self, done: int) -> int:
         """Rows that each worker may write next: little more than there are, so that a small closure takes little room.
         A walk writes at most a row a node."""
-        known = max(len(self._arrays[K.W_SEEDS]), done)
-        return max(min(known, _QUOTA), 2 * self._nodes)
+        known = max(len(self._plan.arrays[K.W_SEEDS]), done)
+        return max(min(known, _QUOTA), 2 * self._most)
 
     def _slice(self, done: int, quota: int) -> bool:
         """Let all workers walk until there is nothing left, or the rows they may write are written."""
         for number, words in enumerate(self._workers):
-            words[K.K_ROWS] = self._table.rows_address + 16 * (done + number * quota)
+            words[K.K_ROWS] = self._table.rows_address + self._width * (done + number * quota)
             words[K.K_ROOM], words[K.K_BUDGET] = quota, _SLICE
         shared = self._shared.ctypes.data
         addresses = [words.ctypes.data for words in self._workers]
@@ -178,12 +277,12 @@ class _Walks:
         for number, words in enumerate(self._workers):
             written = int(words[K.K_WRITTEN])
             if number and written:
-                ctypes.memmove(rows + 16 * done, int(words[K.K_ROWS]), 16 * written)
+                ctypes.memmove(rows + self._width * done, int(words[K.K_ROWS]), self._width * written)
             done += written
         return done
 
     def _count(self, work: ViewWork, rows: int) -> None:
-        seeds, matched = len(self._arrays[K.W_SEEDS]), int(self._workers[:, K.K_MATCHED].sum())
+        seeds, matched = len(self._plan.arrays[K.W_SEEDS]), int(self._workers[:, K.K_MATCHED].sum())
         work.probed += rows
         work.matched += matched
         work.derived += matched
@@ -194,14 +293,22 @@ class _Walks:
 
 
 class _DenseWalks(_Walks):
-    """Walks whose marks are the rows: each walk has a line of cells."""
+    """Walks that copy their marks into cells: each has a line, as long as the span of what it has seen."""
 
     def run(self, work: ViewWork) -> None:
-        pivot, arrays = self._walk.pivot, self._arrays
-        codes = (arrays[K.W_PIVOTS], arrays[K.W_CODES])
-        cells = Cells(self._table.storage.account, pivot, codes if pivot == 0 else codes[::-1])
+        account, numbered = self._table.storage.account, self._plan.numbered
+        longest = numbered.highs - numbered.lows + 16
+        memory = Buffer(int(longest[numbered.owners].sum()), account)
         try:
-            done = self._marked(cells.address, cells.stride)
+            lines, done = self._marked(memory.address)
+        except BaseException:
+            memory.release()
+            raise
+        order = np.argsort(lines[:, 0])
+        numbered = replace(numbered, lines=numbered.lines[order], owners=numbered.owners[order])
+        starts = np.append(lines[order, 0], self._shared[K.W_TAKEN])
+        cells = Cells(account, self._plan.shape, numbered, memory, starts, lines[order, 1])
+        try:
             with uninterrupted():
                 self._table.take_cells(cells, done)
         except BaseException:
@@ -213,17 +320,14 @@ class _DenseWalks(_Walks):
 
     def sample(self) -> int:
         """The number of rows, of which nothing is kept."""
-        marks = Buffer(self._nodes * len(self._arrays[K.W_PIVOTS]) + 8)
-        try:
-            return self._marked(marks.address, self._nodes)
-        finally:
-            marks.release()
+        return self._marked(0)[1]
 
-    def _marked(self, address: int, stride: int) -> int:
-        """Mark the rows in zeroed cells; how many there are."""
-        self._shared[K.W_CELLS], self._shared[K.W_STRIDE] = address, stride
+    def _marked(self, cells: int) -> tuple[Codes, int]:
+        """Mark the rows in zeroed cells, if there are any: where each walk has its own, and how many rows there are."""
+        lines = np.zeros((self._plan.walks, 2), np.int64)
+        self._shared[K.W_CELLS], self._shared[K.W_LINES] = cells, lines.ctypes.data
         try:
-            return self._completed()
+            return lines, self._completed()
         finally:
             self.release()
 

@@ -1,30 +1,59 @@
-"""The dense form of a binary table: one byte of state bits for every pair of numbered codes.
+"""The dense form of a table: one byte of state bits for every place in the span of a line.
 
-The codes of each column are numbered by a small hash set. A row's number is computed from the two numbers, so rows,
-slots and chains of indexes need not exist: a row is in use if its cell is not 0. The rows that agree on one column are
-the cells of a line, or one cell of each line.
+The values of all columns but one have lines, the values of that one have places, numbered block by block. A row's
+number is computed from its line and its place, so rows, slots and chains of indexes need not exist: a row is in use if
+its cell is not 0. The rows that agree on the columns of a line are its cells; those that agree on the other column are
+one cell of each line of a block.
 """
 
 from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
-from upshot.engine.local.kernel.memory import finish, load1, load4, load8, mix, quotient, store1, store4, store8
+from upshot.engine.local.kernel.memory import finish, load1, load4, load8, mix, store1, store4, store8
 
 # ---- numbers -------------------------------------------------------------------------------------------------
 
 
-def numbers_of(dense: int, column: int) -> int:
-    """The address of the words that describe the numbers of a column."""
-    return dense + 8 * (L.D_NUMBERS + L.NUMBER_WORDS * column)
+def place_in(index: int, column: int) -> int:
+    """The place of a column in the key of an index, -1 if it is not there; 0 stands for the index on all columns."""
+    if index == 0:
+        return column
+    for i in range(load8(index, L.X_NCOLS)):
+        if load8(index, L.X_COLS + i) == column:
+            return i
+    return -1
 
 
-def number_of(numbers: int, code: int) -> int:
-    """The number of the code, or `-1 - slot` with the slot where it would go."""
-    slots, count, codes = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS), load8(numbers, L.N_CODES)
-    at = (finish(mix(0, code)) * count) >> 31
+def has_columns(numbers: int, index: int) -> int:
+    """Test whether an index has all columns that are numbered together."""
+    for i in range(load8(numbers, L.N_WIDTH)):
+        if place_in(index, load8(load8(numbers, L.N_COLUMNS), i)) < 0:
+            return 0
+    return 1
+
+
+def has_codes(numbers: int, number: int, index: int, key: int) -> int:
+    """Test whether the numbered codes are those of the key, in the columns that the index has."""
+    width = load8(numbers, L.N_WIDTH)
+    codes, columns = load8(numbers, L.N_CODES), load8(numbers, L.N_COLUMNS)
+    for i in range(width):
+        at = place_in(index, load8(columns, i))
+        if at >= 0 and load8(codes, number * width + i) != load8(key, at):
+            return 0
+    return 1
+
+
+def number_of(numbers: int, owner: int, index: int, key: int) -> int:
+    """The number that the codes of the key have in a block, or `-1 - slot` with the slot where it would go."""
+    columns, owners = load8(numbers, L.N_COLUMNS), load8(numbers, L.N_OWNERS)
+    slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
+    state = owner
+    for i in range(load8(numbers, L.N_WIDTH)):
+        state = mix(state, load8(key, place_in(index, load8(columns, i))))
+    at = (finish(state) * count) >> 31
     entry = load4(slots, at)
     while entry != 0:
-        if load8(codes, entry - 1) == code:
+        if load4(owners, entry - 1) == owner and has_codes(numbers, entry - 1, index, key) == 1:
             return entry - 1
         at += 1
         if at == count:
@@ -33,56 +62,133 @@ def number_of(numbers: int, code: int) -> int:
     return -1 - at
 
 
-def give_number(numbers: int, code: int) -> int:
-    """The number of the code, which gets the next one if it has none; -1 if none is left."""
-    number = number_of(numbers, code)
-    if number >= 0:
-        return number
-    count = load8(numbers, L.N_COUNT)
-    if count == load8(numbers, L.N_ROOM):
-        return -1
-    store8(load8(numbers, L.N_CODES), count, code)
-    store4(load8(numbers, L.N_SLOTS), -1 - number, count + 1)
-    store8(numbers, L.N_COUNT, count + 1)
-    return count
+def enter_number(numbers: int, number: int, owner: int, slot: int, key: int) -> None:
+    """Let the codes of the row at `key` have a number that none have yet."""
+    width = load8(numbers, L.N_WIDTH)
+    for i in range(width):
+        store8(load8(numbers, L.N_CODES), number * width + i, load8(key, load8(load8(numbers, L.N_COLUMNS), i)))
+    store4(load8(numbers, L.N_OWNERS), number, owner)
+    store4(load8(numbers, L.N_SLOTS), slot, number + 1)
+    store8(numbers, L.N_COUNT, load8(numbers, L.N_COUNT) + 1)
 
 
-def number_codes(numbers: int) -> None:
-    """Enter the codes, which are distinct, into empty slots."""
-    for i in range(load8(numbers, L.N_COUNT)):
-        slot = -1 - number_of(numbers, load8(load8(numbers, L.N_CODES), i))
-        store4(load8(numbers, L.N_SLOTS), slot, i + 1)
+def number_codes(numbers: int, first: int, end: int) -> None:
+    """Enter the codes with these numbers, which are distinct, into slots."""
+    width, codes = load8(numbers, L.N_WIDTH), load8(numbers, L.N_CODES)
+    slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
+    for number in range(first, end):
+        state = load4(load8(numbers, L.N_OWNERS), number)
+        for i in range(width):
+            state = mix(state, load8(codes, number * width + i))
+        at = (finish(state) * count) >> 31
+        while load4(slots, at) != 0:
+            at += 1
+            if at == count:
+                at = 0
+        store4(slots, at, number + 1)
+
+
+def block_of(dense: int, index: int, key: int) -> int:
+    """The block with the codes of the key, a negative number if there is none."""
+    if load8(dense, L.D_BLOCKS + L.N_WIDTH) == 0:
+        return 0
+    return number_of(dense + 8 * L.D_BLOCKS, 0, index, key)
+
+
+def bounds_of(dense: int, block: int) -> int:
+    """The address of the words that bound a block."""
+    return load8(dense, L.D_BOUNDS) + 8 * L.BLOCK_WORDS * block
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------
 
 
+def cell_of(dense: int, line: int, place: int) -> int:
+    """The cell of a line for a place, -1 if its span lacks the place."""
+    starts, low = load8(dense, L.D_STARTS), load8(load8(dense, L.D_LOWS), line)
+    cell = load8(starts, line) + place - low
+    return cell if place >= low and cell < load8(starts, line + 1) else -1
+
+
+def line_at(dense: int, row: int) -> int:
+    """The line of a row."""
+    line, starts = load4(load8(dense, L.D_FIRST_LINES), row >> load8(dense, L.D_SHIFT)), load8(dense, L.D_STARTS)
+    while load8(starts, line + 1) <= row:
+        line += 1
+    return line
+
+
+def place_at(dense: int, line: int, row: int) -> int:
+    """The place of a row in its line."""
+    return row - load8(load8(dense, L.D_STARTS), line) + load8(load8(dense, L.D_LOWS), line)
+
+
 def find_cell(table: int, key: int) -> int:
-    """The row equal to the words at `key`, or `-1 - cell` with its cell, L.NO_CELL if a code has no number."""
+    """The row equal to the words at `key`, or `-1 - cell` with its cell, L.NO_CELL if it has none."""
     dense = load8(table, L.T_DENSE)
-    leading = load8(dense, L.D_LEADING)
-    line = number_of(numbers_of(dense, leading), load8(key, leading))
-    place = number_of(numbers_of(dense, 1 - leading), load8(key, 1 - leading))
-    if line < 0 or place < 0:
+    block = block_of(dense, 0, key)
+    if block < 0:
         return -1 - L.NO_CELL
-    row = line * load8(dense, L.D_STRIDE) + place
+    line = number_of(dense + 8 * L.D_LINES, block, 0, key)
+    place = number_of(dense + 8 * L.D_PLACES, block, 0, key)
+    row = cell_of(dense, line, place) if line >= 0 and place >= 0 else -1
+    if row < 0:
+        return -1 - L.NO_CELL
     return row if load1(load8(table, L.T_FLAGS), row) != 0 else -1 - row
 
 
 def add_cell(table: int, key: int, cell: int, bits: int) -> int:
-    """A new row with these bits; -1 if one of its codes finds no number."""
+    """A new row with these bits; -1 if it finds no cell, and stands in the description of the form then."""
     if cell == L.NO_CELL:
         dense = load8(table, L.T_DENSE)
-        leading = load8(dense, L.D_LEADING)
-        line = give_number(numbers_of(dense, leading), load8(key, leading))
-        place = give_number(numbers_of(dense, 1 - leading), load8(key, 1 - leading))
-        if line < 0 or place < 0:
+        cell = new_cell(dense, key, load8(table, L.T_USED))
+        if cell < 0:
+            for i in range(load8(table, L.T_ARITY)):
+                store8(load8(dense, L.D_KEY), i, load8(key, i))
             store8(dense, L.D_FULL, 1)
             return -1
-        cell = line * load8(dense, L.D_STRIDE) + place
     store1(load8(table, L.T_FLAGS), cell, bits)
     store8(table, L.T_LIVE, load8(table, L.T_LIVE) + 1)
     return cell
+
+
+def new_cell(dense: int, key: int, size: int) -> int:
+    """The cell of a row of which a code has no number yet; -1 if there is no room for it."""
+    block = block_of(dense, 0, key)
+    if block < 0:
+        return -1
+    places, bounds = dense + 8 * L.D_PLACES, bounds_of(dense, block)
+    place = number_of(places, block, 0, key)
+    if place < 0:
+        slot, place = -1 - place, load8(bounds, L.B_USED)
+        if place == load8(bounds, L.B_HIGH):
+            return -1
+        enter_number(places, place, block, slot, key)
+        store8(bounds, L.B_USED, place + 1)
+    line = number_of(dense + 8 * L.D_LINES, block, 0, key)
+    if line < 0:
+        line = new_line(dense, block, -1 - line, key, size)
+        if line < 0:
+            return -1
+    return cell_of(dense, line, place)
+
+
+def new_line(dense: int, block: int, slot: int, key: int, size: int) -> int:
+    """A line for all places of a block, behind all others; -1 if there is no room for it."""
+    lines, bounds = dense + 8 * L.D_LINES, bounds_of(dense, block)
+    line, start = load8(lines, L.N_COUNT), load8(dense, L.D_NEXT)
+    end = start + load8(bounds, L.B_HIGH) - load8(bounds, L.B_LOW)
+    if line == load8(lines, L.N_ROOM) or end > size:
+        return -1
+    enter_number(lines, line, block, slot, key)
+    store8(load8(dense, L.D_STARTS), line, start)
+    store8(load8(dense, L.D_LOWS), line, load8(bounds, L.B_LOW))
+    store8(load8(dense, L.D_STARTS), line + 1, end)
+    store8(dense, L.D_NEXT, end)
+    shift = load8(dense, L.D_SHIFT)
+    for piece in range((start + (1 << shift) - 1) >> shift, (end + (1 << shift) - 1) >> shift):
+        store4(load8(dense, L.D_FIRST_LINES), piece, line)
+    return line
 
 
 def remove_cell(table: int, row: int) -> None:
@@ -90,14 +196,16 @@ def remove_cell(table: int, row: int) -> None:
     store8(table, L.T_LIVE, load8(table, L.T_LIVE) - 1)
 
 
-def code_at(table: int, row: int, column: int) -> int:
-    """The code that the row has in a column."""
-    dense = load8(table, L.T_DENSE)
-    stride = load8(dense, L.D_STRIDE)
-    number = quotient(row, stride)
-    if column != load8(dense, L.D_LEADING):
-        number = row - number * stride
-    return load8(load8(numbers_of(dense, column), L.N_CODES), number)
+def code_in(dense: int, line: int, place: int, column: int) -> int:
+    """The code of a column in the row of a line and a place."""
+    where = load8(dense, L.D_WHERE) + 16 * column
+    numbers, at = dense + 8 * load8(where, 0), load8(where, 1)
+    number = place
+    if load8(where, 0) == L.D_LINES:
+        number = line
+    elif load8(where, 0) == L.D_BLOCKS:
+        number = load4(load8(dense, L.D_LINES + L.N_OWNERS), line)
+    return load8(load8(numbers, L.N_CODES), number * load8(numbers, L.N_WIDTH) + at)
 
 
 def accept_cells(table: int) -> None:
@@ -112,38 +220,6 @@ def accept_cells(table: int) -> None:
 # ---- rows that agree on some columns -------------------------------------------------------------------------
 
 
-def first_cell(table: int, index: int, key: int) -> int:
-    """The first cell that a row with these codes in the columns of the index can have, -1 if there is none."""
-    dense = load8(table, L.T_DENSE)
-    cell = 0
-    for i in range(load8(index, L.X_NCOLS)):
-        column = load8(index, L.X_COLS + i)
-        number = number_of(numbers_of(dense, column), load8(key, i))
-        if number < 0:
-            return -1
-        cell += number * load8(dense, L.D_STRIDE) if column == load8(dense, L.D_LEADING) else number
-    return cell
-
-
-def step_of_cells(table: int, index: int) -> int:
-    """The distance between two cells that agree on the columns of the index."""
-    dense = load8(table, L.T_DENSE)
-    is_across = load8(index, L.X_NCOLS) == 1 and load8(index, L.X_COLS) != load8(dense, L.D_LEADING)
-    return load8(dense, L.D_STRIDE) if is_across else 1
-
-
-def end_of_cells(table: int, index: int, cell: int) -> int:
-    """The end of the cells that agree with one on the columns of the index."""
-    columns = load8(index, L.X_NCOLS)
-    if columns != 1:
-        return cell + 1 if columns == 2 else load8(table, L.T_USED)
-    dense = load8(table, L.T_DENSE)
-    leading, stride = load8(dense, L.D_LEADING), load8(dense, L.D_STRIDE)
-    if load8(index, L.X_COLS) != leading:
-        return load8(numbers_of(dense, leading), L.N_COUNT) * stride
-    return quotient(cell, stride) * stride + load8(numbers_of(dense, 1 - leading), L.N_COUNT)
-
-
 def skip_empty(flags: int, cell: int, end: int) -> int:
     """The first cell from this one on that is not 0, or the end; eight at a time where all are."""
     while cell < end:
@@ -156,36 +232,146 @@ def skip_empty(flags: int, cell: int, end: int) -> int:
     return end
 
 
-def next_cell(flags: int, cell: int, step: int, end: int, mask: int) -> int:
-    """The first cell from this one on, in steps, that has the bits of the mask, or -1."""
+def next_cell(flags: int, cell: int, end: int, mask: int) -> int:
+    """The first cell from this one on that has the bits of the mask, or -1."""
     while cell < end:
-        if step == 1:
-            cell = skip_empty(flags, cell, end)
-            if cell == end:
-                return -1
+        cell = skip_empty(flags, cell, end)
+        if cell >= end:
+            return -1
         if (load1(flags, cell) & mask) == mask:
             return cell
-        cell += step
+        cell += 1
     return -1
+
+
+def next_across(dense: int, flags: int, line: int, end: int, place: int, mask: int) -> int:
+    """The first cell for a place in the lines from this one on that has the bits of the mask, or -1."""
+    starts, lows = load8(dense, L.D_STARTS), load8(dense, L.D_LOWS)
+    start = load8(starts, line)
+    while line < end:
+        following, low = load8(starts, line + 1), load8(lows, line)
+        cell = start + place - low
+        if place >= low and cell < following and (load1(flags, cell) & mask) == mask:
+            return cell
+        start = following
+        line += 1
+    return -1
+
+
+def next_in_lines(table: int, block: int, line: int, end: int, place: int, index: int, key: int, mask: int) -> int:
+    """The first row in the lines from this one on that are of a block, that has the codes of the key and, if it is not
+    negative, the place; or -1."""
+    dense, flags = load8(table, L.T_DENSE), load8(table, L.T_FLAGS)
+    lines, starts = dense + 8 * L.D_LINES, load8(dense, L.D_STARTS)
+    while line < end:
+        if load4(load8(lines, L.N_OWNERS), line) == block and has_codes(lines, line, index, key) == 1:
+            if place >= 0:
+                row = next_across(dense, flags, line, line + 1, place, mask)
+            else:
+                row = next_cell(flags, load8(starts, line), load8(starts, line + 1), mask)
+            if row >= 0:
+                return row
+        line += 1
+    return -1
+
+
+def first_from(table: int, block: int, line: int, place: int, index: int, key: int, mask: int) -> int:
+    """The first row of a block from a line on that agrees with the key; those that came after the layout are last."""
+    dense = load8(table, L.T_DENSE)
+    end, tail = load8(bounds_of(dense, block), L.B_END), load8(dense, L.D_TAIL)
+    count = load8(dense, L.D_LINES + L.N_COUNT)
+    is_across = place >= 0 and has_any(dense + 8 * L.D_LINES, index) == 0
+    while True:
+        if line >= end and line < tail:
+            line = tail
+        if line >= tail:
+            end = count
+        if is_across:
+            row = next_across(dense, load8(table, L.T_FLAGS), line, end, place, mask)
+        else:
+            row = next_in_lines(table, block, line, end, place, index, key, mask)
+        if row >= 0 or end == count:
+            return row
+        line = end
+
+
+def has_any(numbers: int, index: int) -> int:
+    """Test whether an index has a column of those that are numbered together."""
+    for i in range(load8(numbers, L.N_WIDTH)):
+        if place_in(index, load8(load8(numbers, L.N_COLUMNS), i)) >= 0:
+            return 1
+    return 0
+
+
+def first_in_block(table: int, block: int, index: int, key: int, mask: int) -> int:
+    """The first row of a block that agrees with the key on the columns of the index and has the bits, or -1."""
+    dense, flags, place = load8(table, L.T_DENSE), load8(table, L.T_FLAGS), -1
+    if place_in(index, load8(dense, L.D_MOVING)) >= 0:
+        place = number_of(dense + 8 * L.D_PLACES, block, index, key)
+        if place < 0:
+            return -1
+    if has_columns(dense + 8 * L.D_LINES, index) == 0:
+        return first_from(table, block, load8(bounds_of(dense, block), L.B_LINE), place, index, key, mask)
+    line = number_of(dense + 8 * L.D_LINES, block, index, key)
+    if line < 0:
+        return -1
+    if place >= 0:
+        return next_across(dense, flags, line, line + 1, place, mask)
+    starts = load8(dense, L.D_STARTS)
+    return next_cell(flags, load8(starts, line), load8(starts, line + 1), mask)
+
+
+def first_in_blocks(table: int, block: int, index: int, key: int, mask: int) -> int:
+    """The same, of the blocks from this one on."""
+    blocks = load8(table, L.T_DENSE) + 8 * L.D_BLOCKS
+    while block < load8(blocks, L.N_COUNT):
+        if has_codes(blocks, block, index, key) == 1:
+            row = first_in_block(table, block, index, key, mask)
+            if row >= 0:
+                return row
+        block += 1
+    return -1
+
+
+def first_match(table: int, index: int, key: int, mask: int) -> int:
+    """The first row that agrees with the key on the columns of the index and has the bits of the mask, or -1."""
+    dense = load8(table, L.T_DENSE)
+    if has_columns(dense + 8 * L.D_BLOCKS, index) == 0:
+        return first_in_blocks(table, 0, index, key, mask)
+    block = block_of(dense, index, key)
+    return first_in_block(table, block, index, key, mask) if block >= 0 else -1
+
+
+def next_match(table: int, index: int, key: int, row: int, mask: int) -> int:
+    """The one behind a row that agrees with the key, or -1."""
+    dense, flags, place, found = load8(table, L.T_DENSE), load8(table, L.T_FLAGS), -1, -1
+    line = line_at(dense, row)
+    if place_in(index, load8(dense, L.D_MOVING)) >= 0:
+        place = place_at(dense, line, row)
+    else:
+        found = next_cell(flags, row + 1, load8(load8(dense, L.D_STARTS), line + 1), mask)
+    block = load4(load8(dense, L.D_LINES + L.N_OWNERS), line)
+    if found < 0 and has_columns(dense + 8 * L.D_LINES, index) == 0:
+        found = first_from(table, block, line + 1, place, index, key, mask)
+    if found >= 0 or has_columns(dense + 8 * L.D_BLOCKS, index) == 1:
+        return found
+    return first_in_blocks(table, block + 1, index, key, mask)
 
 
 def matching_cells(table: int, index: int, key: int, mask: int, found: int, room: int) -> int:
     """As `matching`, of a dense table."""
-    cell, count = first_cell(table, index, key), 0
-    if cell < 0:
-        return 0
-    flags, step, end = load8(table, L.T_FLAGS), step_of_cells(table, index), end_of_cells(table, index, cell)
-    cell = next_cell(flags, cell, step, end, mask)
-    while cell >= 0:
+    row, count = first_match(table, index, key, mask), 0
+    while row >= 0:
         if count < room:
-            store4(found, count, cell)
+            store4(found, count, row)
         count += 1
-        cell = next_cell(flags, cell + step, step, end, mask)
+        row = next_match(table, index, key, row, mask)
     return count
 
 
 INNER = (
-    numbers_of, number_of, give_number, find_cell, add_cell, remove_cell, code_at, accept_cells, first_cell,
-    step_of_cells, end_of_cells, skip_empty, next_cell, matching_cells,
+    place_in, has_columns, has_codes, number_of, enter_number, block_of, bounds_of, cell_of, line_at, place_at,
+    find_cell, new_line, new_cell, add_cell, remove_cell, code_in, accept_cells, skip_empty, next_cell, next_across,
+    next_in_lines, has_any, first_from, first_in_block, first_in_blocks, first_match, next_match, matching_cells,
 )  # fmt: skip
 ENTRIES = (number_codes,)

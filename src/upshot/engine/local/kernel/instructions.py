@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.arithmetic import arithmetic, compare
-from upshot.engine.local.kernel.cells import code_at, end_of_cells, first_cell, next_cell, skip_empty, step_of_cells
+from upshot.engine.local.kernel.cells import code_in, first_match, line_at, next_match, place_at, skip_empty
 from upshot.engine.local.kernel.heads import flush, push
 from upshot.engine.local.kernel.memory import load1, load4, load8, store8
 from upshot.engine.local.kernel.sets import chain_start, find
@@ -66,14 +66,16 @@ def take_row(code: int, at: int, table: int, row: int, regs: int) -> int:
 
 def take_cell(code: int, at: int, table: int, row: int, regs: int) -> int:
     """As `take_row`, of a dense table."""
-    first, second = code_at(table, row, 0), code_at(table, row, 1)
+    dense = load8(table, L.T_DENSE)
+    line = line_at(dense, row)
+    place = place_at(dense, line, row)
     loads, checks = load8(code, at), load8(code, at + 1)
     at += 2
     for _ in range(loads):
-        store8(regs, load8(code, at + 1), first if load8(code, at) == 0 else second)
+        store8(regs, load8(code, at + 1), code_in(dense, line, place, load8(code, at)))
         at += 2
     for _ in range(checks):
-        if (first if load8(code, at) == 0 else second) != load8(regs, load8(code, at + 1)):
+        if code_in(dense, line, place, load8(code, at)) != load8(regs, load8(code, at + 1)):
             return 0
         at += 2
     return 1
@@ -94,14 +96,16 @@ def take_stored(code: int, at: int, table: int, row: int, regs: int) -> int:
     return 1
 
 
-def start_probe(code: int, pc: int, table: int, index: int, regs: int, state: int) -> int:
-    """The first row of the key's chain; of a dense table, the first cell where one may be."""
-    count = load8(code, pc + 7)
-    for i in range(count):
+def gather_key(code: int, pc: int, regs: int) -> None:
+    """The key of a probe from registers."""
+    for i in range(load8(code, pc + 7)):
         store8(regs, KEY + i, load8(regs, load8(code, pc + 9 + i)))
+
+
+def start_probe(code: int, pc: int, table: int, index: int, regs: int, state: int) -> int:
+    """The first row of the key's chain."""
+    gather_key(code, pc, regs)
     store8(state, L.S_PROBED, load8(state, L.S_PROBED) + 1)
-    if load8(table, L.T_DENSE) != 0:
-        return first_cell(table, index, regs)
     return chain_start(table, index, regs)
 
 
@@ -129,21 +133,18 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
 def probe_cells(code: int, pc: int, fresh: int, table: int, index: int, regs: int, cursors: int, state: int) -> int:
     """As `probe`, of a dense table: the cells of a line, or one of each line."""
     level, mask, loads = load8(code, pc + 3), load8(code, pc + 6), load8(code, pc + 8)
-    step = step_of_cells(table, index)
-    again = fresh == 0
-    row = load8(cursors, level) if again else start_probe(code, pc, table, index, regs, state)
-    if row < 0:
-        return go_back(code, pc)
-    flags, end = load8(table, L.T_FLAGS), end_of_cells(table, index, row)
-    if again:
-        row += step
-    row = next_cell(flags, row, step, end, mask)
+    gather_key(code, pc, regs)
+    if fresh == 0:
+        row = next_match(table, index, regs, load8(cursors, level), mask)
+    else:
+        store8(state, L.S_PROBED, load8(state, L.S_PROBED) + 1)
+        row = first_match(table, index, regs, mask)
     while row >= 0:
         if take_cell(code, loads, table, row, regs) == 1:
             store8(cursors, level, row)
             store8(state, L.S_MATCHED, load8(state, L.S_MATCHED) + 1)
             return load8(code, pc + 2)
-        row = next_cell(flags, row + step, step, end, mask)
+        row = next_match(table, index, regs, row, mask)
     return go_back(code, pc)
 
 
@@ -306,7 +307,7 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
 
 
 INNER = (
-    go_back, list_address, take_cell, take_stored, take_row, drive, start_probe, probe_cells, probe, scan,
-    gather, member, emit, emit_row, probe_emit,
+    go_back, list_address, take_cell, take_stored, take_row, drive, gather_key, start_probe, probe_cells, probe,
+    scan, gather, member, emit, emit_row, probe_emit,
     emit_buffer, suspend, calculate, fits, test,
 )  # fmt: skip

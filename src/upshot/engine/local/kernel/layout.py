@@ -28,16 +28,28 @@ ranks of the codes stand, and how many there are.
 
 T_DENSE is the address of the words of the dense form, 0 where a table has rows and slots."""
 
-# The dense form of a binary table: a row's number is computed from the numbers of its two codes, line by line of
-# D_STRIDE cells, one line for each code of the column D_LEADING. D_FULL is 1 once a code found no number. The numbers
-# of each column are described from D_NUMBERS on.
-D_STRIDE, D_LEADING, D_FULL, D_NUMBERS = range(4)
-N_CODES, N_COUNT, N_ROOM, N_SLOTS, N_NSLOTS = range(5)
-NUMBER_WORDS = 5
-DENSE_WORDS = D_NUMBERS + 2 * NUMBER_WORDS
+# The dense form: a line of cells for each value of the columns but one, D_MOVING, and in each line a cell for each
+# place of its span. Lines and places belong to blocks, one for each value of the columns that all edges share with the
+# rows; a place is the number of a value of D_MOVING in its block. D_FULL is 1 once a row, which stands from D_KEY on,
+# found no cell; from D_NEXT on cells are free; lines from D_TAIL on came after the layout. Numbers of blocks, lines and
+# places are described by NUMBER_WORDS words each, D_WHERE is the address of two words for each column: which numbers
+# have its codes, and at what place of theirs.
+(
+    D_FULL, D_MOVING, D_NEXT, D_TAIL, D_SHIFT, D_FIRST_LINES, D_STARTS, D_LOWS, D_BOUNDS, D_KEY, D_WHERE,
+) = range(11)  # fmt: skip
+N_CODES, N_COUNT, N_ROOM, N_SLOTS, N_NSLOTS, N_WIDTH, N_COLUMNS, N_OWNERS = range(8)
+NUMBER_WORDS = 8
+D_BLOCKS, D_LINES, D_PLACES = 11, 11 + NUMBER_WORDS, 11 + 2 * NUMBER_WORDS
+DENSE_WORDS = D_PLACES + NUMBER_WORDS
+"""D_STARTS: the first cell of each line; D_LOWS: the first place of its span. D_FIRST_LINES: for each 1 << D_SHIFT
+cells the line of the first of them."""
+
+# The bounds of a block: its places, used and free, and the lines it had at the layout, others among them.
+B_LOW, B_USED, B_HIGH, B_LINE, B_END = range(5)
+BLOCK_WORDS = 5
 
 NO_CELL = 1 << 40
-"""Stands for the cell of a row of which a code has no number."""
+"""Stands for the cell of a row that has none."""
 
 LEAST, GREATEST = 1, 2
 

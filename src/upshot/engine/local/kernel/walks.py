@@ -1,7 +1,7 @@
-"""Closures by walks: for each value of the column that stays, the values that the other one reaches over edges.
+"""Closures by walks: for each value of the columns that stay, the values that the other one reaches over edges.
 
 A walk marks what it has seen in one byte a node, so that a row is found to be known without a look at the table, and
-writes its rows one behind the other. The rows of different walks differ in the column that stays: the slots of the
+writes its rows one behind the other. The rows of different walks differ in the columns that stay: the slots of the
 table are filled at the end, without comparing rows. Workers take the next walk from a shared counter.
 """
 
@@ -26,13 +26,15 @@ _AHEAD = 24
 
 # What all workers share.
 (
-    W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_PIVOTS, W_FIRST, W_TARGETS, W_CODES, W_NODES, W_COLUMN, W_CELLS, W_STRIDE,
-) = range(12)  # fmt: skip
-"""The next walk and how many there are; where the seeds of each walk start; seeds; the value that stays; where the
-edges of each node start; their targets; the value of each node; how many nodes; the column that stays. W_CELLS is the
-address of the first walk's cells, W_STRIDE how many each walk has, if the marks themselves are the rows of a dense
-table."""
-SHARED_WORDS = 12
+    W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_KEPT, W_FIRST, W_TARGETS, W_CODES, W_MOST, W_ARITY, W_COLUMN, W_LOWS, W_HIGHS,
+    W_CELLS, W_TAKEN, W_LINES,
+) = range(16)  # fmt: skip
+"""The next walk and how many there are; where the seeds of each walk start; seeds; the values that stay, all columns of
+a walk together; where the edges of each node start; their targets; the value of each node; the most nodes of a walk;
+the columns of a row, and the one that moves; for each walk the first of the nodes that it can see, and their end. In a
+dense table W_CELLS is the address of the cells, of which W_TAKEN are taken, and W_LINES has for each walk the first of
+its cells and the node that this one stands for; where W_CELLS is 0 and W_LINES is not, rows are only counted."""
+SHARED_WORDS = 16
 
 # What each worker has.
 K_SEEN, K_QUEUE, K_ROWS, K_ROOM, K_BUDGET, K_WRITTEN, K_MATCHED, K_ROUNDS = range(8)
@@ -41,11 +43,11 @@ WORKER_WORDS = 8
 
 def walk(shared: int, worker: int) -> int:
     """Take walks until none is left (1), or until another may not fit or the budget of steps is spent (0)."""
-    rows, room = load8(worker, K_ROWS), load8(worker, K_ROOM)
-    nodes, budget = load8(shared, W_NODES), load8(worker, K_BUDGET)
+    rows, room, width = load8(worker, K_ROWS), load8(worker, K_ROOM), 8 * load8(shared, W_ARITY)
+    most, budget = load8(shared, W_MOST), load8(worker, K_BUDGET)
     written, matched, rounds = 0, 0, load8(worker, K_ROUNDS)
     is_done = 0
-    while is_done == 0 and room - written >= nodes and matched <= budget:
+    while is_done == 0 and room - written >= most and matched <= budget:
         number = fetch_add(shared, W_NEXT, 1)
         if number >= load8(shared, W_WALKS):
             is_done = 1
@@ -53,7 +55,7 @@ def walk(shared: int, worker: int) -> int:
             length = begin_walk(shared, worker, number)
             at, end, levels = 0, length, 1
             first, targets = load8(shared, W_FIRST), load8(shared, W_TARGETS)
-            seen, queue = marks(shared, worker, number), load8(worker, K_QUEUE)
+            seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
             while at < length:
                 if at == end:
                     end = length
@@ -68,8 +70,10 @@ def walk(shared: int, worker: int) -> int:
                         store1(seen, target, L.NEW)
                         store4(queue, length, target)
                         length += 1
-            if load8(shared, W_CELLS) == 0:
-                end_walk(shared, worker, number, rows + 16 * written, length)
+            if load8(shared, W_LINES) != 0:
+                end_line(shared, seen, number)
+            else:
+                end_walk(shared, worker, number, rows + width * written, length)
             written += length
             if levels > rounds:
                 rounds = levels
@@ -79,15 +83,9 @@ def walk(shared: int, worker: int) -> int:
     return is_done
 
 
-def marks(shared: int, worker: int, number: int) -> int:
-    """The address of the marks of a walk: the worker's own, or the cells of the walk."""
-    cells = load8(shared, W_CELLS)
-    return load8(worker, K_SEEN) if cells == 0 else cells + number * load8(shared, W_STRIDE)
-
-
 def begin_walk(shared: int, worker: int, number: int) -> int:
     """Mark and queue the nodes that the walk starts with; how many there are."""
-    seen, queue = marks(shared, worker, number), load8(worker, K_QUEUE)
+    seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
     starts, seeds = load8(shared, W_STARTS), load8(shared, W_SEEDS)
     start, stop = load8(starts, number), load8(starts, number + 1)
     for i in range(start, stop):
@@ -100,12 +98,34 @@ def begin_walk(shared: int, worker: int, number: int) -> int:
 def end_walk(shared: int, worker: int, number: int, rows: int, length: int) -> None:
     """Write a row for each node of the queue, and forget what was seen."""
     seen, queue, codes = load8(worker, K_SEEN), load8(worker, K_QUEUE), load8(shared, W_CODES)
-    column, value = load8(shared, W_COLUMN), load8(load8(shared, W_PIVOTS), number)
+    column, width = load8(shared, W_COLUMN), load8(shared, W_ARITY)
+    kept = load8(shared, W_KEPT) + 8 * number * (width - 1)
     for i in range(length):
         node = load4(queue, i)
         store1(seen, node, 0)
-        store8(rows, 2 * i + column, value)
-        store8(rows, 2 * i + 1 - column, load8(codes, node))
+        for other in range(column):
+            store8(rows, width * i + other, load8(kept, other))
+        store8(rows, width * i + column, load8(codes, node))
+        for other in range(column + 1, width):
+            store8(rows, width * i + other, load8(kept, other - 1))
+
+
+def end_line(shared: int, seen: int, number: int) -> None:
+    """Take cells for the span of what was seen, let it be in them, and forget it; eight nodes at a time."""
+    low, high = load8(load8(shared, W_LOWS), number) >> 3, (load8(load8(shared, W_HIGHS), number) + 7) >> 3
+    while load8(seen, low) == 0:
+        low += 1
+    while load8(seen, high - 1) == 0:
+        high -= 1
+    start = fetch_add(shared, W_TAKEN, 8 * (high - low))
+    cells, line = load8(shared, W_CELLS), load8(shared, W_LINES) + 16 * number
+    store8(line, 0, start)
+    store8(line, 1, 8 * low)
+    if cells != 0:
+        for i in range(high - low):
+            store8(cells + start, i, load8(seen, low + i))
+    for i in range(low, high):
+        store8(seen, i, 0)
 
 
 def fill_slots(tables: int, number: int, first: int, end: int) -> None:
@@ -125,5 +145,5 @@ def fill_slots(tables: int, number: int, first: int, end: int) -> None:
                 at = 0
 
 
-INNER = (marks, begin_walk, end_walk)
+INNER = (begin_walk, end_walk, end_line)
 ENTRIES = (walk, fill_slots)

@@ -1,13 +1,17 @@
-"""The memory of the dense form: cells, and the numbers of the codes of both columns (`kernel/cells.py`)."""
+"""The memory of the dense form: cells, and the numbers of the codes that rows have (`kernel/cells.py`)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.engine.local.kernel.memory import Account, Buffer, store8
+from upshot.engine.local.kernel.memory import Account, Buffer
 
 _SPARSE = 16
 """With more cells a row than this many, rows and slots take no more memory."""
@@ -15,17 +19,46 @@ _SPARSE = 16
 _MOST_CELLS = 2**31 - 2
 
 _SLACK = 256
-"""Cells that a load makes have room for one more code in so many."""
+"""Cells that a load makes have room for one more line in so many."""
 
 _WIDER = 8
-"""The same where cells are laid out anew: the next time must be far away."""
+"""The same, of lines and places, where cells are laid out anew: the next time must be far away."""
 
 _FEWEST = 8
 _PIECE = 1 << 22
 """Cells that are read at a time."""
 
 Codes = NDArray[np.int64]
+Numbers = NDArray[np.int64]
 Places = NDArray[np.int32]
+Marks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of a dense table: the one that has places, those that have blocks, and the other ones of lines."""
+
+    arity: int
+    moving: int
+    carried: tuple[int, ...] = ()
+
+    @property
+    def pivots(self) -> tuple[int, ...]:
+        return tuple(each for each in range(self.arity) if each != self.moving and each not in self.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The codes of blocks and lines, a row each, and of places; the block of each line, and the first place, the end of
+    the places in use, and the end of all places of each block. Places are in the order of blocks."""
+
+    blocks: Codes
+    lines: Codes
+    owners: Numbers
+    places: Codes
+    lows: Numbers
+    ends: Numbers
+    highs: Numbers
 
 
 def is_sparse(cells: int, rows: int) -> bool:
@@ -33,33 +66,70 @@ def is_sparse(cells: int, rows: int) -> bool:
     return cells > _SPARSE * max(rows, _FEWEST)
 
 
-def size_of(lines: int, places: int, slack: int = _SLACK) -> int | None:
-    """The cells for these numbers of codes, with room for further ones; None if they are too many to be numbered."""
-    cells = _roomy(lines, slack) * _roomy(places, slack)
+def size_of(owners: Numbers, places: Numbers, slack: int = _SLACK) -> int | None:
+    """The cells of lines for all places of their blocks, of which the numbers are given, with room for further ones;
+    None if they are too many to be numbered."""
+    rooms = _roomy(places, slack)
+    cells = int(rooms[owners].sum()) + int(_free_lines(len(owners), slack) * rooms.max())
     return cells if cells <= _MOST_CELLS else None
 
 
-def _roomy(codes: int, slack: int) -> int:
-    """A multiple of eight, so that a line starts at a word."""
-    return -(-(codes + max(codes // slack, _FEWEST)) // 8) * 8
+def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers) -> Numbered:
+    """Give the places of each block, which are in the order of blocks, the numbers that a load needs."""
+    return _numbered_places(blocks, lines, owners, places, counts, rounded(counts))
+
+
+def rounded(codes: Numbers) -> Numbers:
+    """The next multiples of eight."""
+    return -(-codes // 8) * 8
+
+
+def _numbered_places(
+    blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, rooms: Numbers
+) -> Numbered:
+    """Give the places of each block, which are in the order of blocks, numbers with room behind them."""
+    highs = np.cumsum(rooms)
+    spread = np.zeros(int(highs[-1]), np.int64)
+    spread[ranges(highs - rooms, counts)] = places
+    return Numbered(blocks, lines, owners, spread, highs - rooms, highs - rooms + counts, highs)
+
+
+def ranges(firsts: Numbers, counts: Numbers) -> Numbers:
+    """So many numbers from each first one on."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(firsts - before, counts) + np.arange(int(counts.sum()))
+
+
+def _roomy(codes: Numbers, slack: int) -> Numbers:
+    """Multiples of eight, so that a line starts at a word."""
+    return rounded(codes + np.maximum(codes // slack, _FEWEST))
+
+
+def _free_lines(lines: int, slack: int) -> int:
+    return int(_roomy(np.array([lines]), slack)[0]) - lines
 
 
 class Cells:
-    """Lines of cells, one line for each code of the `leading` column; `codes` are the codes of both columns."""
+    """Lines of cells; `starts` are the first cells of the lines and the end of the last one, `lows` the places of the
+    first ones. The memory is that of the cells, and belongs to them from now on."""
 
-    def __init__(self, account: Account, leading: int, codes: tuple[Codes, Codes], slack: int = _SLACK) -> None:
-        self.leading = leading
-        rooms = [_roomy(len(each), slack) for each in codes]
-        self.stride = rooms[1 - leading]
-        self.size = rooms[0] * rooms[1]
-        self._buffers: list[Buffer] = []
+    def __init__(
+        self, account: Account, shape: Shape, numbered: Numbered, memory: Buffer, starts: Numbers, lows: Numbers,
+        slack: int = _SLACK,
+    ) -> None:  # fmt: skip
+        self.shape = shape
+        self._buffers = [memory]
+        self._cells = memory
+        self._distinct: dict[int, int] = {}
         try:
-            self._cells, self._words = self._buffer(self.size + 8, account), self._buffer(8 * L.DENSE_WORDS, account)
-            for word, value in ((L.D_STRIDE, self.stride), (L.D_LEADING, leading), (L.D_FULL, 0)):
-                store8(self._words.address, word, value)
-            self._codes = [
-                self._numbered(each, *pair, account) for each, pair in enumerate(zip(codes, rooms, strict=True))
-            ]
+            lines, taken = len(numbered.lines), int(starts[-1])
+            room = lines + (_free_lines(lines, slack) if shape.pivots else 0)
+            widest = int((numbered.highs - numbered.lows).max())
+            self.size = min(taken + (room - lines) * widest, max(taken, _MOST_CELLS))
+            memory.reserve(self.size + 8)
+            memory.shrink(self.size + 8)
+            self._words = self._buffer(8 * L.DENSE_WORDS, account)
+            self._write(numbered, starts, lows, room, account)
         except BaseException:
             self.release()
             raise
@@ -68,19 +138,66 @@ class Cells:
         self._buffers.append(Buffer(size, account))
         return self._buffers[-1]
 
-    def _numbered(self, column: int, codes: Codes, room: int, account: Account) -> Buffer:
-        """Number the codes of a column in their order."""
-        memory, slots = self._buffer(8 * room, account), self._buffer(8 * room, account)
-        memory.view(np.int64, len(codes))[:] = codes
-        first = L.D_NUMBERS + L.NUMBER_WORDS * column
+    def _of(self, numbers: Sequence[int] | Numbers, account: Account, room: int = 0) -> Buffer:
+        """Words with these contents and room for more."""
+        buffer = self._buffer(8 * max(len(numbers), room, 1), account)
+        buffer.view(np.int64, len(numbers))[:] = numbers
+        return buffer
+
+    def _write(self, numbered: Numbered, starts: Numbers, lows: Numbers, room: int, account: Account) -> None:
+        shape, lines = self.shape, len(numbered.lines)
+        self._starts, self._lows = self._of(starts, account, room + 2), self._of(lows, account, room)
+        shift = max(3, (int(starts[-1]) // max(1, lines)).bit_length() - 1)
+        firsts = np.arange((self.size >> shift) + 1) << shift
+        self._first_lines = self._buffer(4 * len(firsts), account)
+        self._first_lines.view(np.int32, len(firsts))[:] = np.searchsorted(starts[:-1], firsts, "right") - 1
+        self._key, where = self._of([0] * shape.arity, account), [0] * (2 * shape.arity)
+        for numbers, columns in ((L.D_BLOCKS, shape.carried), (L.D_LINES, shape.pivots), (L.D_PLACES, (shape.moving,))):
+            for at, column in enumerate(columns):
+                where[2 * column : 2 * column + 2] = numbers, at
+        by_line = np.arange(lines)
+        of_blocks = np.zeros((len(numbered.blocks), L.BLOCK_WORDS), np.int64)
+        for word, values in ((L.B_LOW, numbered.lows), (L.B_USED, numbered.ends), (L.B_HIGH, numbered.highs)):
+            of_blocks[:, word] = values
+        of_blocks[:, L.B_LINE] = lines
+        np.minimum.at(of_blocks[:, L.B_LINE], numbered.owners, by_line)
+        np.maximum.at(of_blocks[:, L.B_END], numbered.owners, by_line + 1)
+        of_blocks[:, L.B_LINE] = np.minimum(of_blocks[:, L.B_LINE], of_blocks[:, L.B_END])
         for word, value in (
-            (L.N_CODES, memory.address), (L.N_COUNT, len(codes)), (L.N_ROOM, room), (L.N_SLOTS, slots.address),
-            (L.N_NSLOTS, 2 * room),
+            (L.D_MOVING, shape.moving), (L.D_NEXT, int(starts[-1])), (L.D_TAIL, lines), (L.D_SHIFT, shift),
+            (L.D_FIRST_LINES, self._first_lines.address), (L.D_STARTS, self._starts.address),
+            (L.D_LOWS, self._lows.address), (L.D_BOUNDS, self._of(of_blocks.ravel(), account).address),
+            (L.D_KEY, self._key.address), (L.D_WHERE, self._of(where, account).address),
         ):  # fmt: skip
-            store8(self._words.address, first + word, value)
-        MACHINE.expect(10 * len(codes))
-        MACHINE.number_codes(self._words.address + 8 * first)
-        return memory
+            self._set(word, value)
+        blocks = np.zeros(len(numbered.blocks), np.int64)
+        owners = np.repeat(np.arange(len(blocks)), numbered.highs - numbered.lows)
+        self._blocks = self._number(L.D_BLOCKS, shape.carried, (numbered.blocks, blocks), len(blocks), account)
+        self._lines = self._number(L.D_LINES, shape.pivots, (numbered.lines, numbered.owners), room, account)
+        self._places = self._number(L.D_PLACES, (shape.moving,), (numbered.places, owners), len(owners), account)
+        self._set(L.D_PLACES + L.N_COUNT, int((numbered.ends - numbered.lows).sum()))
+        MACHINE.expect(10 * (lines + len(owners)))
+        MACHINE.number_codes(self._blocks.address, 0, len(blocks))
+        MACHINE.number_codes(self._lines.address, 0, lines)
+        for low, end in zip(numbered.lows.tolist(), numbered.ends.tolist(), strict=True):
+            MACHINE.number_codes(self._places.address, low, end)
+
+    def _number(
+        self, first: int, columns: Sequence[int], codes: tuple[Codes, Numbers], room: int, account: Account
+    ) -> _Numbers:
+        """Describe codes of some columns, each with its block; the slots are empty."""
+        rows, owners = codes
+        memory = self._of(rows.ravel(), account, room * len(columns))
+        of = self._buffer(4 * max(room, 1), account)
+        of.view(np.int32, len(owners))[:] = owners
+        slots = self._buffer(8 * max(room, 1), account)
+        for word, value in (
+            (L.N_CODES, memory.address), (L.N_COUNT, len(rows)), (L.N_ROOM, room), (L.N_SLOTS, slots.address),
+            (L.N_NSLOTS, 2 * max(room, 1)), (L.N_WIDTH, len(columns)),
+            (L.N_COLUMNS, self._of(columns, account).address), (L.N_OWNERS, of.address),
+        ):  # fmt: skip
+            self._set(first + word, value)
+        return _Numbers(self.description + 8 * first, room, len(columns), memory, of)
 
     @property
     def address(self) -> int:
@@ -96,17 +213,39 @@ class Cells:
         return sum(buffer.size for buffer in self._buffers)
 
     def take_full(self) -> bool:
-        """Test whether a code found no number since this was last asked."""
+        """Test whether a row found no cell since this was last asked."""
         is_full = self._word(L.D_FULL) == 1
-        store8(self._words.address, L.D_FULL, 0)
+        self._set(L.D_FULL, 0)
         return is_full
 
-    def keys(self, column: int) -> int:
+    def keys(self, columns: Sequence[int], rows: int) -> int:
+        """About how many different values the rows have in some columns."""
+        wanted, shape = set(columns), self.shape
+        if wanted >= {*range(shape.arity)} - {shape.moving}:
+            return rows if shape.moving in wanted else self._word(L.D_LINES + L.N_COUNT)
+        if wanted == {shape.moving, *shape.carried}:
+            return self._word(L.D_PLACES + L.N_COUNT)
+        return min(rows, prod(self._distinct_in(column) for column in wanted))
+
+    def _distinct_in(self, column: int) -> int:
+        if column not in self._distinct:
+            self._distinct[column] = len(np.unique(self._codes_of(column)))
+        return self._distinct[column]
+
+    def _codes_of(self, column: int) -> Codes:
         """The numbered codes of a column."""
-        return self._word(L.D_NUMBERS + L.NUMBER_WORDS * column + L.N_COUNT)
+        shape = self.shape
+        if column == shape.moving:
+            return self._places.codes()[:, 0]
+        if column in shape.carried:
+            return self._blocks.codes()[:, shape.carried.index(column)]
+        return self._lines.codes()[: self._count, shape.pivots.index(column)]
 
     def _word(self, word: int) -> int:
         return int(self._words.view(np.int64, L.DENSE_WORDS)[word])
+
+    def _set(self, word: int, value: int) -> None:
+        self._words.view(np.int64, L.DENSE_WORDS)[word] = value
 
     def bits(self) -> NDArray[np.uint8]:
         """The state bits of every cell, over its own memory."""
@@ -123,48 +262,134 @@ class Cells:
     def rows(self, mask: int) -> Codes:
         """The rows that have one of the bits, as a copy."""
         used = self.used(mask)
-        return self.decode(used, np.empty((len(used), 2), np.int64))
+        return self.decode(used, np.empty((len(used), self.shape.arity), np.int64))
 
     def decode(self, places: Places, rows: Codes) -> Codes:
         """Write the rows with these numbers."""
-        codes = [self._codes[column].view(np.int64, self.keys(column)) for column in (0, 1)]
+        shape, codes = self.shape, [self._codes_of(column) for column in range(self.shape.arity)]
+        owners = self._lines.owners()
         for first in range(0, len(places), _PIECE):
-            lines, beyond = np.divmod(places[first : first + _PIECE], self.stride)
-            rows[first : first + _PIECE, self.leading] = codes[self.leading][lines]
-            rows[first : first + _PIECE, 1 - self.leading] = codes[1 - self.leading][beyond]
+            part = slice(first, first + _PIECE)
+            lines, beyond = self._lines_and_places(places[part])
+            blocks = owners[lines]
+            for column in range(shape.arity):
+                numbers = beyond if column == shape.moving else blocks if column in shape.carried else lines
+                rows[part, column] = codes[column][numbers]
         return rows
 
+    @property
+    def _count(self) -> int:
+        """The number of lines."""
+        return self._word(L.D_LINES + L.N_COUNT)
+
+    def _spans(self) -> tuple[Numbers, Numbers]:
+        """The first cells of the lines and the end of the last one, and the places of the first ones."""
+        return self._starts.view(np.int64, self._count + 1), self._lows.view(np.int64, self._count)
+
+    def _lines_and_places(self, rows: Places) -> tuple[Numbers, Numbers]:
+        starts, lows = self._spans()
+        lines = np.searchsorted(starts[:-1], rows, "right") - 1
+        return lines, rows - starts[lines] + lows[lines]
+
     def codes_in(self, column: int) -> Codes:
-        """The distinct codes that rows have in a column."""
-        return self._codes[column].view(np.int64, self.keys(column))[self._numbers_in(column)]
+        """The codes that rows have in a column, some of them more than once."""
+        lines, places = self._in_use()
+        if column == self.shape.moving:
+            return self._codes_of(column)[places]
+        if column in self.shape.carried:
+            return self._codes_of(column)[np.unique(self._lines.owners()[: self._count][lines])]
+        return self._codes_of(column)[lines]
 
-    def _numbers_in(self, column: int) -> NDArray[np.int64]:
-        """The numbers of the codes that rows have in a column."""
-        lines = self.bits().reshape(-1, self.stride)
-        if column == self.leading:
-            return np.flatnonzero(lines.any(axis=1))
-        return np.flatnonzero(lines.any(axis=0))
+    def _in_use(self) -> tuple[Marks, Marks]:
+        """The lines and the places that have rows."""
+        bits, (starts, lows) = self.bits(), self._spans()
+        places = np.zeros(len(self._places.codes()) + _FEWEST, np.bool_)
+        for start, end, low in zip(starts[:-1].tolist(), starts[1:].tolist(), lows.tolist(), strict=True):
+            seen = places[low : low + end - start]
+            np.logical_or(seen, bits[start:end], out=seen)
+        return np.bitwise_or.reduceat(bits, starts[:-1]) != 0, places[:-_FEWEST]
 
-    def widened(self, account: Account, rows: int) -> Cells | None:
-        """The same rows in cells with room for further codes; None if they would be too many or too sparse."""
-        lines, beyond = self._numbers_in(self.leading), self._numbers_in(1 - self.leading)
-        size = size_of(len(lines), len(beyond), _WIDER)
+    def widened(self, account: Account, rows: int) -> tuple[Cells, Callable[[Places], Places]] | None:
+        """The same rows in cells with room for further ones, for the one that found no cell too, and the numbers that
+        rows have there; None if they would be too many or too sparse."""
+        shape, (lines, places) = self.shape, (np.flatnonzero(used) for used in self._in_use())
+        key = self._key.view(np.int64, shape.arity)
+        owners, of_places = self._lines.owners()[lines], self._places.owners()[places]
+        kept, of = np.unique(owners, return_inverse=True)
+        blocks = self._blocks.codes()[kept]
+        is_same = np.all(blocks == key[[*shape.carried]], axis=1)
+        own = int(is_same.argmax()) if is_same.any() else len(blocks)
+        if own == len(blocks):
+            blocks = np.concatenate([blocks, [key[[*shape.carried]]]])
+        of_lines = _with(self._lines.codes()[lines], of, key[[*shape.pivots]], own)
+        held = _with(self._places.codes()[places], np.searchsorted(kept, of_places), key[[shape.moving]], own)
+        counts = np.bincount(held.owners, minlength=len(blocks))
+        size = size_of(of_lines.owners, counts, _WIDER)
         if size is None or is_sparse(size, rows):
             return None
-        ordered = (self.codes_in(0), self.codes_in(1))
-        wider = Cells(account, self.leading, ordered, _WIDER)
-        old, new = self.bits().reshape(-1, self.stride), wider.bits().reshape(-1, wider.stride)
-        for number, line in enumerate(lines):
-            new[number, : len(beyond)] = old[line, beyond]
-        return wider
+        rooms = _roomy(counts, _WIDER)
+        numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, rooms)
+        starts = np.concatenate([[0], np.cumsum(rooms[of_lines.owners])])
+        wider = Cells(account, shape, numbered, Buffer(account=account), starts, numbered.lows[of_lines.owners], _WIDER)
+        line_of, place_of = np.zeros(self._count, np.int64), np.zeros(len(self._places.codes()), np.int64)
+        line_of[lines] = of_lines.positions[: len(lines)]
+        place_of[places] = ranges(numbered.lows, counts)[held.positions[: len(places)]]
+        self._copy(wider, lines, line_of, place_of)
 
-    def moved(self, places: Places, other: Cells) -> Places:
-        """The numbers that rows have in the cells made by `widened`."""
-        lines, beyond = np.divmod(places, self.stride)
-        lines = np.searchsorted(self._numbers_in(self.leading), lines)
-        beyond = np.searchsorted(self._numbers_in(1 - self.leading), beyond)
-        return (lines * other.stride + beyond).astype(np.int32)
+        def moved(numbers: Places) -> Places:
+            (starts, lows), (lines, places) = wider._spans(), self._lines_and_places(numbers)
+            lines = line_of[lines]
+            found: Places = (starts[lines] - lows[lines] + place_of[places]).astype(np.int32)
+            return found
+
+        return wider, moved
+
+    def _copy(self, wider: Cells, lines: Numbers, line_of: Numbers, place_of: Numbers) -> None:
+        """Copy the cells of lines to the lines and places that they have in other cells."""
+        (starts, lows), (others, other_lows) = self._spans(), wider._spans()
+        old, new = self.bits(), wider.bits()
+        for line in lines.tolist():
+            cells = old[starts[line] : starts[line + 1]]
+            used = np.flatnonzero(cells)
+            at = others[line_of[line]] - other_lows[line_of[line]]
+            new[at + place_of[lows[line] + used]] = cells[used]
 
     def release(self) -> None:
         for buffer in self._buffers:
             buffer.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Codes, a row each, and the block of each; `address` is that of their description."""
+
+    address: int
+    room: int
+    width: int
+    memory: Buffer
+    of: Buffer
+
+    def codes(self) -> Codes:
+        return self.memory.view(np.int64, self.room * self.width).reshape(self.room, self.width)
+
+    def owners(self) -> Places:
+        return self.of.view(np.int32, self.room)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Codes in the order of their blocks, and the positions that they have now."""
+
+    codes: Codes
+    owners: Numbers
+    positions: Numbers
+
+
+def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _Ordered:
+    """Codes with those of a key among them, in the order of their blocks."""
+    if not np.any((owners == owner) & np.all(codes == key, axis=1)):
+        codes, owners = np.concatenate([codes, [key]]), np.append(owners, owner)
+    order = np.argsort(owners, kind="stable")
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
+    return _Ordered(codes[order], owners[order], positions)

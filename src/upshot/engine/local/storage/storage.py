@@ -336,7 +336,7 @@ class Table:
     def keys(self, columns: tuple[int, ...]) -> int | None:
         """The distinct values in some columns, if it is known without looking at rows."""
         if self.cells is not None:
-            return self.cells.keys(columns[0]) if len(columns) == 1 else self.size if columns else min(1, self.size)
+            return self.cells.keys(columns, self.size)
         index = self.indexes.get(columns)
         return None if index is None else index.keys
 
@@ -374,12 +374,13 @@ class Table:
                 self.set(field, value)
 
     def _widen(self, cells: Cells) -> None:
-        """Lay the cells out anew with room for further codes, or spread them where few are in use."""
-        wider = cells.widened(self.storage.account, self.size)
-        if wider is None:
+        """Lay the cells out anew with room for further rows, or spread them where few are in use."""
+        found = cells.widened(self.storage.account, self.size)
+        if found is None:
             self.spread()
             return
-        lists = [(field, cells.moved(self.places(field), wider)) for field in self._lists if self._is_written(field)]
+        wider, moved = found
+        lists = [(field, moved(self.places(field))) for field in self._lists if self._is_written(field)]
         with uninterrupted():
             try:
                 self._install(wider)
@@ -421,7 +422,7 @@ class Table:
         except BaseException:
             self._install(cells)
             raise
-        cells.decode(used, self._rows.view(np.int64, 2 * count).reshape(count, 2))
+        cells.decode(used, self._rows.view(np.int64, self.arity * count).reshape(count, self.arity))
         self._flags.view(np.uint8, count)[:] = cells.bits()[used]
         with uninterrupted():
             for field, places in lists:
@@ -716,7 +717,7 @@ class Table:
     def rows_at(self, places: NDArray[np.int32]) -> Codes:
         """The rows with these numbers, as a copy."""
         if self.cells is not None:
-            return self.cells.decode(places, np.empty((len(places), 2), np.int64))
+            return self.cells.decode(places, np.empty((len(places), self.arity), np.int64))
         rows: Codes = self.all_rows()[places]
         return rows
 
