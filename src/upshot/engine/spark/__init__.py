@@ -11,11 +11,10 @@ differently from the local engine goes through an Arrow function that calls the 
 says which (`values/functions.py`, `expressions.py`).
 
 Rounds are jobs. A component's propagation is a generator (`component.py`): it yields the frames it needs evaluated and
-receives their rows. The scheduler (`waves.py`) advances all components of one level of the dependency order together,
-lays the frames of all of them into one tagged union, and runs one job (`jobs/requests.py`). Small answers come back to
-the driver as Arrow and are the local relations of the next round; large ones are written as Parquet and counted in the
-same job. So the lineage ends with every round.
-
+receives their rows. The scheduler (`jobs/requests.py`) advances all components of one level of the dependency order
+together, lays the frames of all of them into one tagged union, and runs one job. Small answers come back to the driver
+as Arrow and are the local relations of the next round; large ones are written as Parquet and counted in the same job.
+So the lineage ends with every round.
 Rows are named files (`spark/workspace.py`, `storage/pieces.py`). A set of rows is a list of Parquet files at the
 location, a URI that driver and executors reach, and its count. Spark's writers make them, or the driver does; the count
 that was observed while writing must be the one that the files tell, and a reader names every file, so that a missing

@@ -9,8 +9,7 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.one_task import one_task
-from upshot.engine.spark.jobs.requests import Jobs, Steps
-from upshot.engine.spark.jobs.waves import Task, run_together
+from upshot.engine.spark.jobs.requests import Jobs, Steps, Task, run_together
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
@@ -21,7 +20,7 @@ from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
-from upshot.plan.rule_plan import Action, Change
+from upshot.plan.rule_plan import Action
 from upshot.strategies.strategy import Procedure
 
 
@@ -103,11 +102,7 @@ class Attempt:
             for plan in stage_plans(component, stage, TableStatistics(self._tables))
             if plan.seed and plan.driver is not None and plan.action is not Action.LOSE
         ]
-        return not any(
-            (table.deleted if driver.change is Change.DELETED else table.inserted).count
-            for driver in adding
-            for table in [self._tables[driver.match.relation]]
-        )
+        return not any(self._tables[driver.match.relation].change(driver.change).count for driver in adding)
 
     def _took_part(self, name: str, jobs: int) -> None:
         if name in self._running:

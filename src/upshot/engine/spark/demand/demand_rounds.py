@@ -199,8 +199,7 @@ class DemandRounds:
     def _read(self, relation: str, state: State) -> DataFrame:
         if relation in self._known:
             return self._known[relation].frame(self._session, framed(self._known[relation].types))
-        table = self._tables[relation]
-        return table.new_frame() if state is State.NEW else table.old_frame()
+        return self._tables[relation].frame(state)
 
     def _drive(self, relation: str, change: Change) -> DataFrame:
         return self._windows[relation].frame(self._session)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import functools
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -48,6 +49,16 @@ Steps = Generator[list[FrameRequest], list[Piece], T]
 """A computation in rounds: it yields requests, and is sent the answers in the same order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A computation that may begin once those named in `after` have ended. `begin` gives its steps, or None if there
+    is nothing to do; it is called when all of them have."""
+
+    name: str
+    begin: Callable[[], Steps[None] | None]
+    after: frozenset[str] = field(default_factory=frozenset)
+
+
 class Jobs:
     """Runs requests as Spark jobs, as few as possible."""
 
@@ -89,18 +100,12 @@ class Jobs:
         """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
         where it is small."""
         results: dict[int, T] = {}
-        waiting: dict[int, list[FrameRequest]] = {}
-        answers: dict[int, list[Piece] | None] = dict.fromkeys(range(len(computations)))
-        while answers:
-            for number, given in answers.items():
-                steps = computations[number]
-                try:
-                    waiting[number] = next(steps) if given is None else steps.send(given)
-                except StopIteration as end:
-                    results[number] = end.value
-            found = iter(self.answer([ask for asks in waiting.values() for ask in asks]))
-            answers = {number: [next(found) for _ in asks] for number, asks in waiting.items()}
-            waiting = {}
+
+        def kept(number: int, steps: Steps[T]) -> Steps[None]:
+            results[number] = yield from steps
+
+        tasks = [Task(str(n), functools.partial(kept, n, steps)) for n, steps in enumerate(computations)]
+        run_together(tasks, self)
         return [results[number] for number in range(len(computations))]
 
     # ---- small -----------------------------------------------------------------------------------------------
@@ -229,11 +234,79 @@ def checked_table(table: pa.Table, count: int) -> pa.Table:
     return table
 
 
-def lost_rows(written: int, stored: int) -> EngineError:
+def lost_rows(known: int, found: int, name: str = "") -> EngineError:
+    """Rows of a relation, or those that Spark has just written, are missing or too many."""
     error = EngineError(
-        f"Spark wrote {written} rows and {stored} are stored",
+        f"{name} has {known} rows, and {found} were written"
+        if name
+        else f"Spark wrote {known} rows and {found} are stored",
         code="lost-rows",
         help="nothing was applied; check that the driver and all executors can use the location (`upshot.location`)",
     )
     error.retryable = True
     return error
+
+
+# ---- computations that advance together ------------------------------------------------------------------------
+
+
+def run_together(
+    tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str, int], None] = lambda name, jobs: None
+) -> None:
+    """Run all tasks to their ends, the active ones in lockstep: whatever can start has started, and the requests of a
+    round are answered together.
+
+    `took_part` is called after every round, for every task in it, with the number of jobs.
+    """
+    waiting = list(tasks)
+    ended: set[str] = set()
+    active: dict[str, Steps[None]] = {}
+    asked: dict[str, list[FrameRequest]] = {}
+    while waiting or active:
+        waiting = _begin(waiting, ended, active, asked)
+        if not active:
+            assert not waiting, "tasks wait for each other"
+            return
+        before = answers.jobs
+        found = _answered(asked, answers)
+        for name in asked:
+            took_part(name, answers.jobs - before)
+        for name, steps in list(active.items()):
+            try:
+                asked[name] = steps.send(found[name])
+            except StopIteration:
+                del active[name], asked[name]
+                ended.add(name)
+
+
+def _begin(
+    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, list[FrameRequest]]
+) -> list[Task]:
+    """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
+    progress = True
+    while progress:
+        progress = False
+        for task in waiting:
+            if not task.after <= ended:
+                continue
+            steps = task.begin()
+            try:
+                if steps is not None:
+                    asked[task.name] = next(steps)
+                    active[task.name] = steps
+            except StopIteration:
+                steps = None
+            if steps is None:
+                ended.add(task.name)
+            waiting = [each for each in waiting if each is not task]
+            progress = True
+    return waiting
+
+
+def _answered(asked: Mapping[str, Sequence[FrameRequest]], answers: Jobs) -> dict[str, list[Piece]]:
+    every = answers.answer([ask for asks in asked.values() for ask in asks])
+    found, first = {}, 0
+    for name, asks in asked.items():
+        found[name] = every[first : first + len(asks)]
+        first += len(asks)
+    return found

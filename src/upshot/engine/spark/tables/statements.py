@@ -13,7 +13,7 @@ from upshot.core.rows import Row
 from upshot.engine.spark.frames.set_frames import within, without
 from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, nothing, united
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, in_driver, nothing, united
 from upshot.engine.spark.tables.table import FrameTable
 
 Key = tuple[int, ...]
@@ -61,7 +61,7 @@ class _Few:
 
     def settle(self) -> Steps[None]:
         table = self._table
-        touched = dict.fromkeys(row for each in self._statements for row in _local(each.rows).rows)
+        touched = dict.fromkeys(row for each in self._statements for row in in_driver(each.rows).rows)
         rows = LocalPiece.of(touched, table.types)
         old = yield from self._look_up(rows)
         upserts = any(statement.kind is StatementKind.UPSERT for statement in self._statements)
@@ -88,7 +88,7 @@ class _Few:
         if self._key is None:
             hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
             (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
-            present = contents.present([_local(hits)])
+            present = contents.present([in_driver(hits)])
             return dict.fromkeys(row for row in touched.rows if row in present)
         asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
         answers = yield asks
@@ -99,7 +99,7 @@ class _Few:
         return dict.fromkeys(table.neighbors[self._key])
 
     def _apply(self, statement: TableStatement, *, index: bool) -> None:
-        rows = _local(statement.rows).rows
+        rows = in_driver(statement.rows).rows
         match statement.kind:
             case StatementKind.REPLACE:
                 self._emptied = True
@@ -141,12 +141,7 @@ def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key:
     """The rows that have one of the keys, once the files gave what they have of them."""
     here = [row for row in contents.come.rows if tuple(row[column] for column in key) in keys.places]
     gone = contents.gone.places
-    return here + [row for row in _local(hits).rows if row not in gone] if hits is not None else here
-
-
-def _local(piece: Piece) -> LocalPiece:
-    assert isinstance(piece, LocalPiece), "a set of rows in the driver was expected"
-    return piece
+    return here + [row for row in in_driver(hits).rows if row not in gone] if hits is not None else here
 
 
 # ---- in files --------------------------------------------------------------------------------------------------
@@ -224,7 +219,7 @@ def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: b
             answers = yield [
                 FrameRequest(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)
             ]
-            hits = [_local(answers[0])]
+            hits = [in_driver(answers[0])]
         known = contents.present(hits)
         return rows.within(known) if present else rows.without(known)
     sift = within if present else without
@@ -289,4 +284,4 @@ def _shared_keys(table: FrameTable, key: Key, most: int, session: SparkSession) 
     near = within(new, keys, types, key, small=False)
     shared = near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter("n > 1").select(*names).limit(most)
     (rows,) = yield [FrameRequest(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
-    return _local(rows).rows
+    return in_driver(rows).rows
