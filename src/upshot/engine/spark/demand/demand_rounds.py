@@ -172,7 +172,7 @@ class DemandRounds:
         if rows.count:
             self._grown[name].append(rows)
             contents = self._known[name].changed(nothing(rows.types), rows)
-            self._known[name] = yield from spilled(contents, self._session, self._small)
+            self._known[name] = yield from spilled(contents, self._small)
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
         return heads(

@@ -44,8 +44,11 @@ class FrameRequest:
     branches: int = 1
 
 
+Request = FrameRequest | LocalPiece
+"""Rows of the driver are requested as files, which the driver writes: no job takes part."""
+
 T = TypeVar("T")
-Steps = Generator[list[FrameRequest], list[Piece], T]
+Steps = Generator[Sequence[Request], list[Piece], T]
 """A computation in rounds: it yields requests, and is sent the answers in the same order."""
 
 
@@ -75,16 +78,16 @@ class Jobs:
             self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
             self._compiles = wanted
 
-    def answer(self, asks: Sequence[FrameRequest]) -> list[Piece]:
+    def answer(self, asks: Sequence[Request]) -> list[Piece]:
         """The requested rows, in the order of the requests: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
         next_job()
         try:
             for batch in _batches(asks):
-                found.update(self._collected(asks, batch))
+                found.update(self._collected(batch))
             for number, ask in enumerate(asks):
                 if number not in found:
-                    found[number] = self.written(ask)
+                    found[number] = self._filed(ask) if isinstance(ask, LocalPiece) else self.written(ask)
         except EngineError:
             raise
         except Exception as error:
@@ -110,16 +113,16 @@ class Jobs:
 
     # ---- small -----------------------------------------------------------------------------------------------
 
-    def _collected(self, asks: Sequence[FrameRequest], batch: Sequence[int]) -> dict[int, Piece]:
+    def _collected(self, batch: Mapping[int, FrameRequest]) -> dict[int, Piece]:
         """The answers of one job; those with too many rows are missing."""
-        slots = Slots(tuple(asks[number].types for number in batch))
-        frames = [slots.frame(place, self._bounded(asks[number])) for place, number in enumerate(batch)]
+        slots = Slots(tuple(ask.types for ask in batch.values()))
+        frames = [slots.frame(place, self._bounded(ask)) for place, ask in enumerate(batch.values())]
         table = united(frames).toArrow()
         self.jobs += 1
         found: dict[int, Piece] = {}
-        for number, rows in zip(batch, slots.split(table), strict=True):
-            if rows.num_rows <= self.small or asks[number].here:
-                found[number] = local_piece(rows, asks[number].types)
+        for (number, ask), rows in zip(batch.items(), slots.split(table), strict=True):
+            if rows.num_rows <= self.small or ask.here:
+                found[number] = local_piece(rows, ask.types)
         return found
 
     def _bounded(self, ask: FrameRequest) -> DataFrame:
@@ -170,6 +173,13 @@ class Jobs:
         except Exception as error:
             raise translated(error) from error
 
+    def _filed(self, rows: LocalPiece) -> Piece:
+        """Rows of the driver in a file that the driver writes."""
+        if not rows.count:
+            return rows
+        stored = self.workspace.put([rows.table], arrow_schema_for_spark(rows.types), "rows")
+        return FilePiece((checked_rows(stored, rows.count),), rows.types)
+
     def fetched_if_small(self, piece: FilePiece) -> Piece:
         """The rows in the driver instead of files, if they are few."""
         if piece.count > self.small:
@@ -188,17 +198,17 @@ class Jobs:
         return checked_table(pa.concat_tables([empty, *tables]), piece.count)
 
 
-def _batches(asks: Sequence[FrameRequest]) -> list[list[int]]:
-    """The small requests by job."""
-    batches: list[list[int]] = []
+def _batches(asks: Sequence[Request]) -> list[dict[int, FrameRequest]]:
+    """The small requests by job, with their numbers."""
+    batches: list[dict[int, FrameRequest]] = []
     room = 0
     for number, ask in enumerate(asks):
-        if ask.large or ask.stays_in_files:
+        if isinstance(ask, LocalPiece) or ask.large or ask.stays_in_files:
             continue
         if not batches or ask.branches > room:
-            batches.append([])
+            batches.append({})
             room = BRANCHES
-        batches[-1].append(number)
+        batches[-1][number] = ask
         room -= ask.branches
     return batches
 
@@ -261,7 +271,7 @@ def run_together(
     waiting = list(tasks)
     ended: set[str] = set()
     active: dict[str, Steps[None]] = {}
-    asked: dict[str, list[FrameRequest]] = {}
+    asked: dict[str, Sequence[Request]] = {}
     while waiting or active:
         waiting = _begin(waiting, ended, active, asked)
         if not active:
@@ -280,7 +290,7 @@ def run_together(
 
 
 def _begin(
-    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, list[FrameRequest]]
+    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, Sequence[Request]]
 ) -> list[Task]:
     """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
     progress = True
@@ -303,7 +313,7 @@ def _begin(
     return waiting
 
 
-def _answered(asked: Mapping[str, Sequence[FrameRequest]], answers: Jobs) -> dict[str, list[Piece]]:
+def _answered(asked: Mapping[str, Sequence[Request]], answers: Jobs) -> dict[str, list[Piece]]:
     every = answers.answer([ask for asks in asked.values() for ask in asks])
     found, first = {}, 0
     for name, asks in asked.items():

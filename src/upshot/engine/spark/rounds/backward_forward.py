@@ -152,7 +152,7 @@ class BackwardForwardPropagation(Propagation):
 
     def _add(self, contents: dict[str, Contents], rows: Rows) -> Steps[None]:
         for view, each in rows.items():
-            contents[view] = yield from spilled(_plus(contents[view], each), self._session, self._small)
+            contents[view] = yield from spilled(_plus(contents[view], each), self._small)
 
     def _without(self, view: str, contents: Mapping[str, Contents]) -> Contents:
         """The old rows of a view without some of them."""

@@ -247,7 +247,7 @@ class Propagation:
                 take(view, rows)
                 for each in (known, self._working, held or {}):
                     if view in each:
-                        each[view] = yield from spilled(each[view], self._session, self._small)
+                        each[view] = yield from spilled(each[view], self._small)
             if present and not any(each.count for each in known.values()):
                 return
             due = [plan for plan in plans if not plan.seed and self._driven(plan)]

@@ -120,9 +120,9 @@ class ProductionPropagation(Propagation):
         none = nothing(self._views[view].types)
         gone, come = (rows, none) if operation == DELETED else (none, rows)
         changed = self._working[view].changed(gone, come)
-        self._working[view] = yield from spilled(changed, self._session, self._small)
+        self._working[view] = yield from spilled(changed, self._small)
         written = self._written[view, operation].changed(none, rows)
-        self._written[view, operation] = yield from spilled(written, self._session, self._small)
+        self._written[view, operation] = yield from spilled(written, self._small)
         if operation == DELETED:
             self.work.deleted += rows.count
         elif rule.group is RulePurpose.REINSERT:

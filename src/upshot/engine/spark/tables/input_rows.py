@@ -288,7 +288,7 @@ def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
     contents = Contents.of(piece)
     for came, went in saved.changes:
         contents = contents.changed(_change(table, went, jobs), _change(table, came, jobs))
-        contents = yield from spilled(contents, jobs.session, table.small)
+        contents = yield from spilled(contents, table.small)
     table.committed = contents
 
 

@@ -172,7 +172,7 @@ class FrameTable:
         if pending is None:
             return
         if pending.layers <= MOST_LAYERS and len(set(pending.folders())) <= MOST_FOLDERS:
-            self.pending = yield from spilled(pending, self._session, self.small)
+            self.pending = yield from spilled(pending, self.small)
             return
         (piece,) = yield [FrameRequest(pending.frame(self._session), self.stored_types, stays_in_files=True)]
         if piece.count != pending.count:
@@ -180,18 +180,12 @@ class FrameTable:
         self.pending = Contents.of(piece)
 
 
-def spilled(contents: Contents, session: SparkSession, small: int) -> Steps[Contents]:
+def spilled(contents: Contents, small: int) -> Steps[Contents]:
     """The same contents with no more rows in the driver than it should hold."""
     if contents.overlay <= small:
         return contents
     bare = Contents(contents.types, below=contents.below, minus=contents.minus, files=contents.files)
-    parts = [part for part in (contents.gone, contents.come) if part.count]
-    written = yield [FrameRequest(part.frame(session), part.types, stays_in_files=True) for part in parts]
-    for part, piece in zip(parts, written, strict=True):
-        if part.count != piece.count:
-            raise lost_rows(part.count, piece.count, "a change")
-    gone = written[0] if contents.gone.count else nothing(contents.types)
-    come = written[-1] if contents.come.count else nothing(contents.types)
+    gone, come = yield [contents.gone, contents.come]
     return bare.changed(gone, come)
 
 
