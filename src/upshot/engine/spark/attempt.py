@@ -15,7 +15,7 @@ from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
 from upshot.engine.spark.rounds.screening import screen
 from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.engine.spark.tables.statements import TableStatement, settle_statements
+from upshot.engine.spark.tables.statements import TableStatement, settle_assuming, settle_statements
 from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
@@ -30,8 +30,10 @@ class Attempt:
 
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], answers: Jobs,
-        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None,
+        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None, *,
+        assumes: bool = False,
     ) -> None:  # fmt: skip
+        """`assumes`: statements may be assumed to have an effect, which is looked up beside the first round."""
         skipped = on_demand.views.strategies if on_demand is not None else {}
         self._plan = plan
         # Guards are made from the present rules; a definition that is open may follow from other ones.
@@ -44,15 +46,15 @@ class Attempt:
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
         self._starts = starts
         self._running: dict[str, Propagation] = {}
+        self._assumes = assumes
+        self.has_assumed = False
+        """True if some statements were assumed to have an effect."""
         self.work = Work()
 
     def run(self, staged: Mapping[str, Sequence[TableStatement]]) -> list[str]:
         """Settle all tables; the answer names those that changed."""
         makers = {view: _name(component) for component in self._components for view in component.views}
-        tasks = [
-            Task(f"+{name}", partial(self._settle, self._tables[name], statements))
-            for name, statements in sorted(staged.items())
-        ]
+        tasks = [task for name, statements in sorted(staged.items()) for task in self._base(name, statements)]
         based = {name: f"+{name}" for name in staged}
         for component in self._components:
             after = {makers[name] for name in component.reads if name in makers}
@@ -71,8 +73,19 @@ class Attempt:
             run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
+    def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
+        """The tasks of a base relation. What checks an assumption comes first, so that nothing that rests on it takes
+        an answer before."""
+        table = self._tables[name]
+        check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
+        if check is None:
+            return [Task(f"+{name}", partial(self._settle, table, statements))]
+        self.has_assumed = True
+        return [Task(f"?{name}", lambda: check), Task(f"+{name}", partial(self._settle, table, ()))]
+
     def _settle(self, table: FrameTable, statements: Sequence[TableStatement]) -> Steps[None]:
-        yield from settle_statements(table, statements, self._answers.session)
+        if statements:
+            yield from settle_statements(table, statements, self._answers.session)
         if self._plan is not None and self._screens:
             yield from screen(self._plan, table, self._answers.session, self._limits)
 

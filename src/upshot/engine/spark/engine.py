@@ -48,6 +48,9 @@ from upshot.strategies.strategy import Procedure
 ATTEMPTS = 3
 """The most attempts to propagate a change when the cluster loses work."""
 
+_OUTGROWN = (TOO_LARGE_TO_SEND, OUT_OF_MEMORY)
+"""Errors of work that is done again with shuffles and joins by sorting."""
+
 _log = logging.getLogger("upshot.spark")
 
 T = TypeVar("T")
@@ -292,7 +295,7 @@ class SparkEngine:
             try:
                 return work()
             except EngineError as error:
-                if error.code not in (TOO_LARGE_TO_SEND, OUT_OF_MEMORY):
+                if error.code not in _OUTGROWN:
                     raise
                 _log.info("joins shuffle: %s", error.message)
             undo()
@@ -306,14 +309,29 @@ class SparkEngine:
             previous = self._now.tables[view].previous
             assert previous is not None
             previous.committed = self._answers.run(self._rows_before(view))
-        attempt = Attempt(
-            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
-            self._starts(), self._task_on_demand(),
-        )  # fmt: skip
-        changed = attempt.run(self._staged)
-        self.work = attempt.work
+        changed = self._propagated(assumes=self._before is None)
         self.work.jobs = self._answers.jobs - before + self._asked
         return {name: self._delta(name) for name in changed}
+
+    def _propagated(self, *, assumes: bool) -> list[str]:
+        """Settle all tables, and name those that change. What fails on an assumption about the statements may be due
+        to it, and is done again without."""
+        attempt = Attempt(
+            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
+            self._starts(), self._task_on_demand(), assumes=assumes,
+        )  # fmt: skip
+        try:
+            changed = attempt.run(self._staged)
+        except Exception as error:
+            lost = isinstance(error, EngineError) and (error.retryable or error.code in _OUTGROWN)
+            if lost or not attempt.has_assumed:
+                raise
+            _log.info("statements are looked up first: %s", type(error).__name__)
+        else:
+            self.work = attempt.work
+            return changed
+        self._undo_attempt()
+        return self._propagated(assumes=False)
 
     def _starts(self) -> dict[tuple[str, ...], ComponentStart]:
         now = self._now

@@ -58,6 +58,9 @@ class FrameTable:
         """True if the rows are those of a store, and only their numbers of derivations must be computed."""
         self.previous: FrameTable | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
+        self.had_effect = False
+        """True if the last statements inserted absent rows and deleted present ones: the next ones are propagated as
+        if they did so, too, and rows in files are looked up meanwhile."""
         self.rollback()
 
     @property
