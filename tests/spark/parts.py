@@ -14,8 +14,17 @@ from tests.engine.driver import plain
 from upshot.check.program import CheckedProgram
 from upshot.engine.limits import Limits
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.spark.decomposed.shard import HELD_BACK, PART, ROWS, ChangeTask, LoadTask, given_slots
-from upshot.engine.spark.decomposed.shard_plan import ShardPlan, SharedRows, shard_plan
+from upshot.engine.spark.decomposed.shard import (
+    HELD_BACK,
+    PART,
+    ROWS,
+    ChangeTask,
+    LoadTask,
+    ShardPlan,
+    SharedRows,
+    given_slots,
+    shard_plan,
+)
 from upshot.engine.spark.jobs.slots import Slots
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, decomposition

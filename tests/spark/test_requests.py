@@ -82,6 +82,15 @@ def test_small_sets_of_all_types_come_in_one_job_and_large_ones_in_files(answers
     assert read(found[2], answers) == read(found[0], answers) == plain(ROWS)
 
 
+def test_rows_of_the_driver_become_files_without_a_job(answers: Jobs) -> None:
+    before = answers.jobs
+    stored, none = answers.answer([local(ROWS, WIDE), local([], (FLOAT,))])
+    assert answers.jobs == before
+    assert isinstance(stored, FilePiece)
+    assert (stored.count, none.count) == (len(ROWS), 0)
+    assert read(stored, answers) == plain(ROWS)
+
+
 def test_no_row_is_lost_behind_an_empty_chunk(answers: Jobs) -> None:
     """Spark stops reading an Arrow table at its first empty chunk."""
     one = rows_for_spark([(1,)], (NUMBER,))

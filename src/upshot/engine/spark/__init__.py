@@ -11,10 +11,12 @@ differently from the local engine goes through an Arrow function that calls the 
 says which (`values/functions.py`, `expressions.py`).
 
 Rounds are jobs. A component's propagation is a generator (`component.py`): it yields the frames it needs evaluated and
-receives their rows. The scheduler (`waves.py`) advances all components of one level of the dependency order together,
-lays the frames of all of them into one tagged union, and runs one job (`jobs/requests.py`). Small answers come back to
-the driver as Arrow and are the local relations of the next round; large ones are written as Parquet and counted in the
-same job. So the lineage ends with every round.
+receives their rows. The scheduler (`jobs/requests.py`) advances all components of one level of the dependency order
+together, lays the frames of all of them into one tagged union, and runs one job. Small answers come back to the driver
+as Arrow and are the local relations of the next round; large ones are written as Parquet and counted in the same job.
+So the lineage ends with every round. Of statements on rows in files it is assumed that they have an effect, once those
+before had one; what was there is looked up in the job of the first round (`tables/statements.py`), and an assumption
+that was wrong costs one more attempt.
 
 Rows are named files (`spark/workspace.py`, `storage/pieces.py`). A set of rows is a list of Parquet files at the
 location, a URI that driver and executors reach, and its count. Spark's writers make them, or the driver does; the count

@@ -9,19 +9,18 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.one_task import one_task
-from upshot.engine.spark.jobs.requests import Jobs, Steps
-from upshot.engine.spark.jobs.waves import Task, run_together
+from upshot.engine.spark.jobs.requests import Jobs, Steps, Task, run_together
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
 from upshot.engine.spark.rounds.screening import screen
 from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.engine.spark.tables.statements import TableStatement, settle_statements
+from upshot.engine.spark.tables.statements import TableStatement, settle_assuming, settle_statements
 from upshot.engine.spark.tables.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
-from upshot.plan.rule_plan import Action, Change
+from upshot.plan.rule_plan import Action
 from upshot.strategies.strategy import Procedure
 
 
@@ -31,8 +30,10 @@ class Attempt:
 
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], answers: Jobs,
-        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None,
+        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None, *,
+        assumes: bool = False,
     ) -> None:  # fmt: skip
+        """`assumes`: statements may be assumed to have an effect, which is looked up beside the first round."""
         skipped = on_demand.views.strategies if on_demand is not None else {}
         self._plan = plan
         # Guards are made from the present rules; a definition that is open may follow from other ones.
@@ -45,15 +46,15 @@ class Attempt:
         self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
         self._starts = starts
         self._running: dict[str, Propagation] = {}
+        self._assumes = assumes
+        self.has_assumed = False
+        """True if some statements were assumed to have an effect."""
         self.work = Work()
 
     def run(self, staged: Mapping[str, Sequence[TableStatement]]) -> list[str]:
         """Settle all tables; the answer names those that changed."""
         makers = {view: _name(component) for component in self._components for view in component.views}
-        tasks = [
-            Task(f"+{name}", partial(self._settle, self._tables[name], statements))
-            for name, statements in sorted(staged.items())
-        ]
+        tasks = [task for name, statements in sorted(staged.items()) for task in self._base(name, statements)]
         based = {name: f"+{name}" for name in staged}
         for component in self._components:
             after = {makers[name] for name in component.reads if name in makers}
@@ -72,8 +73,19 @@ class Attempt:
             run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
+    def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
+        """The tasks of a base relation. What checks an assumption comes first, so that nothing that rests on it takes
+        an answer before."""
+        table = self._tables[name]
+        check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
+        if check is None:
+            return [Task(f"+{name}", partial(self._settle, table, statements))]
+        self.has_assumed = True
+        return [Task(f"?{name}", lambda: check), Task(f"+{name}", partial(self._settle, table, ()))]
+
     def _settle(self, table: FrameTable, statements: Sequence[TableStatement]) -> Steps[None]:
-        yield from settle_statements(table, statements, self._answers.session)
+        if statements:
+            yield from settle_statements(table, statements, self._answers.session)
         if self._plan is not None and self._screens:
             yield from screen(self._plan, table, self._answers.session, self._limits)
 
@@ -103,11 +115,7 @@ class Attempt:
             for plan in stage_plans(component, stage, TableStatistics(self._tables))
             if plan.seed and plan.driver is not None and plan.action is not Action.LOSE
         ]
-        return not any(
-            (table.deleted if driver.change is Change.DELETED else table.inserted).count
-            for driver in adding
-            for table in [self._tables[driver.match.relation]]
-        )
+        return not any(self._tables[driver.match.relation].change(driver.change).count for driver in adding)
 
     def _took_part(self, name: str, jobs: int) -> None:
         if name in self._running:

@@ -17,20 +17,18 @@ from upshot.engine.limits import Limits
 from upshot.engine.saved import Saved
 from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.decomposed.parts import MOST_SHARED
-from upshot.engine.spark.demand.answering import Asked, answered
 from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.driver.copy import DriverMemory
-from upshot.engine.spark.frames.functions_in_use import using_functions
+from upshot.engine.spark.frames.functor_udfs import using_functions
 from upshot.engine.spark.frames.rule_frames import lenient_digits
-from upshot.engine.spark.installed import Installed
+from upshot.engine.spark.installed import Asked, Installed, answered
 from upshot.engine.spark.installed import release as _release
 from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.recursion import Recursion
 from upshot.engine.spark.rounds.component import ComponentStart
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, Piece
-from upshot.engine.spark.tables.input_rows import InputRows
-from upshot.engine.spark.tables.restored import adopted
+from upshot.engine.spark.tables.input_rows import InputRows, adopted
 from upshot.engine.spark.tables.spark_rows import HandedOut
 from upshot.engine.spark.tables.statements import StatementKind, TableStatement, key_conflicts, sifted
 from upshot.engine.spark.tables.table import FrameTable, TableStatistics
@@ -49,6 +47,9 @@ from upshot.strategies.strategy import Procedure
 
 ATTEMPTS = 3
 """The most attempts to propagate a change when the cluster loses work."""
+
+_OUTGROWN = (TOO_LARGE_TO_SEND, OUT_OF_MEMORY)
+"""Errors of work that is done again with shuffles and joins by sorting."""
 
 _log = logging.getLogger("upshot.spark")
 
@@ -294,7 +295,7 @@ class SparkEngine:
             try:
                 return work()
             except EngineError as error:
-                if error.code not in (TOO_LARGE_TO_SEND, OUT_OF_MEMORY):
+                if error.code not in _OUTGROWN:
                     raise
                 _log.info("joins shuffle: %s", error.message)
             undo()
@@ -308,14 +309,29 @@ class SparkEngine:
             previous = self._now.tables[view].previous
             assert previous is not None
             previous.committed = self._answers.run(self._rows_before(view))
-        attempt = Attempt(
-            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
-            self._starts(), self._task_on_demand(),
-        )  # fmt: skip
-        changed = attempt.run(self._staged)
-        self.work = attempt.work
+        changed = self._propagated(assumes=self._before is None)
         self.work.jobs = self._answers.jobs - before + self._asked
         return {name: self._delta(name) for name in changed}
+
+    def _propagated(self, *, assumes: bool) -> list[str]:
+        """Settle all tables, and name those that change. What fails on an assumption about the statements may be due
+        to it, and is done again without."""
+        attempt = Attempt(
+            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
+            self._starts(), self._task_on_demand(), assumes=assumes,
+        )  # fmt: skip
+        try:
+            changed = attempt.run(self._staged)
+        except Exception as error:
+            lost = isinstance(error, EngineError) and (error.retryable or error.code in _OUTGROWN)
+            if lost or not attempt.has_assumed:
+                raise
+            _log.info("statements are looked up first: %s", type(error).__name__)
+        else:
+            self.work = attempt.work
+            return changed
+        self._undo_attempt()
+        return self._propagated(assumes=False)
 
     def _starts(self) -> dict[tuple[str, ...], ComponentStart]:
         now = self._now

@@ -24,9 +24,10 @@ from upshot.engine.spark.decomposed.shard import (
     ROWS,
     ChangeTask,
     LoadTask,
+    SharedRows,
     given_slots,
+    shard_plan,
 )
-from upshot.engine.spark.decomposed.shard_plan import SharedRows, shard_plan
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.frames.set_frames import within
 from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps, lost_rows
@@ -130,7 +131,7 @@ class Decomposed:
         """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
         task = LoadTask(self._plan, self._shared.rows({name: tables[name].new for name in self.found.shared}))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
-        members += [self._read(tables, name, State.NEW) for name in self.found.split]
+        members += [tables[name].frame(State.NEW) for name in self.found.split]
         few = sum(tables[name].new.count for name in self.component.reads) <= FEW
         parts = 1 if few else 2 * self._parts
         whole = self._parted(task, members, parts, here=self._is_local(tables))
@@ -252,7 +253,7 @@ class Decomposed:
         def read(name: str, state: State) -> DataFrame:
             if name == self.found.gathered:
                 return self._exits(self.found.views[0], tables, state)
-            return self._read(tables, name, State.OLD if name in self.found.views else state)
+            return tables[name].frame(State.OLD if name in self.found.views else state)
 
         pivot = tuple(Column(f"c{i}", type) for i, type in enumerate(self._pivot_types()))
         schemas = {**self._schemas, _PIVOT: Schema(_PIVOT, pivot)}
@@ -280,7 +281,7 @@ class Decomposed:
         members = []
         states = [State.OLD] * len(task.names) + [State.NEW] * len(task.moved)
         for name, state in zip(task.given_names, states, strict=True):
-            frame = self._exits(views[name], tables, state) if name in views else self._read(tables, name, state)
+            frame = self._exits(views[name], tables, state) if name in views else tables[name].frame(state)
             if touched is not None:
                 frame = within(frame, touched.frame, types, self._plan.pivots[name], small=touched.small)
             members.append(frame)
@@ -334,10 +335,6 @@ class Decomposed:
 
     # ---- frames --------------------------------------------------------------------------------------------------
 
-    def _read(self, tables: Mapping[str, FrameTable], name: str, state: State) -> DataFrame:
-        table = tables[name]
-        return table.new_frame() if state is State.NEW else table.old_frame()
-
     def _exit_clauses(self, view: str) -> list[Clause]:
         return [clause for clause in self.found.exits if clause.head.relation == view]
 
@@ -346,7 +343,7 @@ class Decomposed:
         statistics = TableStatistics(tables)
 
         def read(name: str, _: State) -> DataFrame:
-            return self._read(tables, name, state)
+            return tables[name].frame(state)
 
         frames = []
         for clause in self._exit_clauses(view):
@@ -433,8 +430,7 @@ def _driving(piece: Piece, session: SparkSession) -> _Driving | None:
 def _change(tables: Mapping[str, FrameTable], plan: RulePlan) -> Piece:
     """The rows that drive the plan."""
     assert plan.driver is not None
-    table = tables[plan.driver.match.relation]
-    return table.deleted if plan.driver.change is Change.DELETED else table.inserted
+    return tables[plan.driver.match.relation].change(plan.driver.change)
 
 
 def _not_driven(relation: str, change: Change) -> DataFrame:

@@ -172,7 +172,7 @@ class DemandRounds:
         if rows.count:
             self._grown[name].append(rows)
             contents = self._known[name].changed(nothing(rows.types), rows)
-            self._known[name] = yield from spilled(contents, self._session, self._small)
+            self._known[name] = yield from spilled(contents, self._small)
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
         return heads(
@@ -199,8 +199,7 @@ class DemandRounds:
     def _read(self, relation: str, state: State) -> DataFrame:
         if relation in self._known:
             return self._known[relation].frame(self._session, framed(self._known[relation].types))
-        table = self._tables[relation]
-        return table.new_frame() if state is State.NEW else table.old_frame()
+        return self._tables[relation].frame(state)
 
     def _drive(self, relation: str, change: Change) -> DataFrame:
         return self._windows[relation].frame(self._session)

@@ -17,9 +17,8 @@ from upshot.engine.spark.driver.demand import DemandInDriver
 from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
-from upshot.engine.spark.tables.differences import rows_without
 from upshot.engine.spark.tables.statements import sifted
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics, rows_without
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import change_program, group_plans, groups_of, unheard
 from upshot.plan.following import stored_in

@@ -12,22 +12,19 @@ from numpy.typing import NDArray
 from upshot.core.schema import Schema
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
-from upshot.engine.local.storage.arrow_codec import decode_table
 from upshot.engine.local.storage.restore import read_rows
 from upshot.engine.spark.jobs.requests import Jobs, spark_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing
+from upshot.engine.spark.tables.input_rows import decoded
 from upshot.engine.spark.tables.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
-from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark
+from upshot.spark.types import arrow_schema_for_spark
 
 Codes = NDArray[np.int64]
 
 _CODE, _BESIDE = 8, 28
 """Bytes that a row takes for each of its columns, and beside them: its state, its slot, its place in an index."""
-
-_AT_ONCE = 1 << 20
-"""Rows that are decoded and written at a time."""
 
 
 class DriverMemory:
@@ -169,10 +166,7 @@ class DriverCopy(LocalEngine):
             return nothing(schema.types)
         if not schema.arity:
             return LocalPiece.of([()], ())
-        parts = (
-            arrow_for_spark(decode_table(self._codec, schema, codes[first : first + _AT_ONCE]), schema)
-            for first in range(0, len(codes), _AT_ONCE)
-        )
+        parts = decoded(self._codec, schema, codes)
         if len(codes) <= self._jobs.small:
             return LocalPiece(pa.concat_tables(parts), schema.types)
         stored = self._jobs.workspace.put(parts, arrow_schema_for_spark(schema.types), "rows")

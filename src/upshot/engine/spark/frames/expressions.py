@@ -20,8 +20,7 @@ from pyspark.sql import functions as F
 from upshot.core.errors import Error, UsageError
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
-from upshot.engine.spark.frames.functions_in_use import functions_in_use
-from upshot.engine.spark.frames.functor_udfs import Functor, Predicate, python_column, rule_error
+from upshot.engine.spark.frames.functor_udfs import Functor, Predicate, functions_in_use, python_column, rule_error
 from upshot.plan.rule_plan import Check, Compare, Compute, Operand, RulePlan, Same
 from upshot.spark.failures import marked, place
 from upshot.spark.types import DECIMAL_DIGITS, literal, spark_type

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import functools
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -43,9 +44,22 @@ class FrameRequest:
     branches: int = 1
 
 
+Request = FrameRequest | LocalPiece
+"""Rows of the driver are requested as files, which the driver writes: no job takes part."""
+
 T = TypeVar("T")
-Steps = Generator[list[FrameRequest], list[Piece], T]
+Steps = Generator[Sequence[Request], list[Piece], T]
 """A computation in rounds: it yields requests, and is sent the answers in the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A computation that may begin once those named in `after` have ended. `begin` gives its steps, or None if there
+    is nothing to do; it is called when all of them have."""
+
+    name: str
+    begin: Callable[[], Steps[None] | None]
+    after: frozenset[str] = field(default_factory=frozenset)
 
 
 class Jobs:
@@ -64,16 +78,16 @@ class Jobs:
             self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
             self._compiles = wanted
 
-    def answer(self, asks: Sequence[FrameRequest]) -> list[Piece]:
+    def answer(self, asks: Sequence[Request]) -> list[Piece]:
         """The requested rows, in the order of the requests: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
         next_job()
         try:
             for batch in _batches(asks):
-                found.update(self._collected(asks, batch))
+                found.update(self._collected(batch))
             for number, ask in enumerate(asks):
                 if number not in found:
-                    found[number] = self.written(ask)
+                    found[number] = self._filed(ask) if isinstance(ask, LocalPiece) else self.written(ask)
         except EngineError:
             raise
         except Exception as error:
@@ -89,32 +103,26 @@ class Jobs:
         """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
         where it is small."""
         results: dict[int, T] = {}
-        waiting: dict[int, list[FrameRequest]] = {}
-        answers: dict[int, list[Piece] | None] = dict.fromkeys(range(len(computations)))
-        while answers:
-            for number, given in answers.items():
-                steps = computations[number]
-                try:
-                    waiting[number] = next(steps) if given is None else steps.send(given)
-                except StopIteration as end:
-                    results[number] = end.value
-            found = iter(self.answer([ask for asks in waiting.values() for ask in asks]))
-            answers = {number: [next(found) for _ in asks] for number, asks in waiting.items()}
-            waiting = {}
+
+        def kept(number: int, steps: Steps[T]) -> Steps[None]:
+            results[number] = yield from steps
+
+        tasks = [Task(str(n), functools.partial(kept, n, steps)) for n, steps in enumerate(computations)]
+        run_together(tasks, self)
         return [results[number] for number in range(len(computations))]
 
     # ---- small -----------------------------------------------------------------------------------------------
 
-    def _collected(self, asks: Sequence[FrameRequest], batch: Sequence[int]) -> dict[int, Piece]:
+    def _collected(self, batch: Mapping[int, FrameRequest]) -> dict[int, Piece]:
         """The answers of one job; those with too many rows are missing."""
-        slots = Slots(tuple(asks[number].types for number in batch))
-        frames = [slots.frame(place, self._bounded(asks[number])) for place, number in enumerate(batch)]
+        slots = Slots(tuple(ask.types for ask in batch.values()))
+        frames = [slots.frame(place, self._bounded(ask)) for place, ask in enumerate(batch.values())]
         table = united(frames).toArrow()
         self.jobs += 1
         found: dict[int, Piece] = {}
-        for number, rows in zip(batch, slots.split(table), strict=True):
-            if rows.num_rows <= self.small or asks[number].here:
-                found[number] = local_piece(rows, asks[number].types)
+        for (number, ask), rows in zip(batch.items(), slots.split(table), strict=True):
+            if rows.num_rows <= self.small or ask.here:
+                found[number] = local_piece(rows, ask.types)
         return found
 
     def _bounded(self, ask: FrameRequest) -> DataFrame:
@@ -165,6 +173,13 @@ class Jobs:
         except Exception as error:
             raise translated(error) from error
 
+    def _filed(self, rows: LocalPiece) -> Piece:
+        """Rows of the driver in a file that the driver writes."""
+        if not rows.count:
+            return rows
+        stored = self.workspace.put([rows.table], arrow_schema_for_spark(rows.types), "rows")
+        return FilePiece((checked_rows(stored, rows.count),), rows.types)
+
     def fetched_if_small(self, piece: FilePiece) -> Piece:
         """The rows in the driver instead of files, if they are few."""
         if piece.count > self.small:
@@ -183,17 +198,17 @@ class Jobs:
         return checked_table(pa.concat_tables([empty, *tables]), piece.count)
 
 
-def _batches(asks: Sequence[FrameRequest]) -> list[list[int]]:
-    """The small requests by job."""
-    batches: list[list[int]] = []
+def _batches(asks: Sequence[Request]) -> list[dict[int, FrameRequest]]:
+    """The small requests by job, with their numbers."""
+    batches: list[dict[int, FrameRequest]] = []
     room = 0
     for number, ask in enumerate(asks):
-        if ask.large or ask.stays_in_files:
+        if isinstance(ask, LocalPiece) or ask.large or ask.stays_in_files:
             continue
         if not batches or ask.branches > room:
-            batches.append([])
+            batches.append({})
             room = BRANCHES
-        batches[-1].append(number)
+        batches[-1][number] = ask
         room -= ask.branches
     return batches
 
@@ -229,11 +244,79 @@ def checked_table(table: pa.Table, count: int) -> pa.Table:
     return table
 
 
-def lost_rows(written: int, stored: int) -> EngineError:
+def lost_rows(known: int, found: int, name: str = "") -> EngineError:
+    """Rows of a relation, or those that Spark has just written, are missing or too many."""
     error = EngineError(
-        f"Spark wrote {written} rows and {stored} are stored",
+        f"{name} has {known} rows, and {found} were written"
+        if name
+        else f"Spark wrote {known} rows and {found} are stored",
         code="lost-rows",
         help="nothing was applied; check that the driver and all executors can use the location (`upshot.location`)",
     )
     error.retryable = True
     return error
+
+
+# ---- computations that advance together ------------------------------------------------------------------------
+
+
+def run_together(
+    tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str, int], None] = lambda name, jobs: None
+) -> None:
+    """Run all tasks to their ends, the active ones in lockstep: whatever can start has started, and the requests of a
+    round are answered together.
+
+    `took_part` is called after every round, for every task in it, with the number of jobs.
+    """
+    waiting = list(tasks)
+    ended: set[str] = set()
+    active: dict[str, Steps[None]] = {}
+    asked: dict[str, Sequence[Request]] = {}
+    while waiting or active:
+        waiting = _begin(waiting, ended, active, asked)
+        if not active:
+            assert not waiting, "tasks wait for each other"
+            return
+        before = answers.jobs
+        found = _answered(asked, answers)
+        for name in asked:
+            took_part(name, answers.jobs - before)
+        for name, steps in list(active.items()):
+            try:
+                asked[name] = steps.send(found[name])
+            except StopIteration:
+                del active[name], asked[name]
+                ended.add(name)
+
+
+def _begin(
+    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, Sequence[Request]]
+) -> list[Task]:
+    """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
+    progress = True
+    while progress:
+        progress = False
+        for task in waiting:
+            if not task.after <= ended:
+                continue
+            steps = task.begin()
+            try:
+                if steps is not None:
+                    asked[task.name] = next(steps)
+                    active[task.name] = steps
+            except StopIteration:
+                steps = None
+            if steps is None:
+                ended.add(task.name)
+            waiting = [each for each in waiting if each is not task]
+            progress = True
+    return waiting
+
+
+def _answered(asked: Mapping[str, Sequence[Request]], answers: Jobs) -> dict[str, list[Piece]]:
+    every = answers.answer([ask for asks in asked.values() for ask in asks])
+    found, first = {}, 0
+    for name, asks in asked.items():
+        found[name] = every[first : first + len(asks)]
+        first += len(asks)
+    return found

@@ -19,8 +19,7 @@ from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.rounds.component import Propagation
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import MixedPiece, Piece, nothing
-from upshot.engine.spark.tables.differences import rows_without
-from upshot.engine.spark.tables.table import MOST_LAYERS, spilled
+from upshot.engine.spark.tables.table import MOST_LAYERS, rows_without, spilled
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.spark.types import framed
 from upshot.syntax.ast import Variable
@@ -153,7 +152,7 @@ class BackwardForwardPropagation(Propagation):
 
     def _add(self, contents: dict[str, Contents], rows: Rows) -> Steps[None]:
         for view, each in rows.items():
-            contents[view] = yield from spilled(_plus(contents[view], each), self._session, self._small)
+            contents[view] = yield from spilled(_plus(contents[view], each), self._small)
 
     def _without(self, view: str, contents: Mapping[str, Contents]) -> Contents:
         """The old rows of a view without some of them."""

@@ -19,8 +19,7 @@ from upshot.engine.spark.rounds.derivations import new_rows
 from upshot.engine.spark.rounds.groups import grouped
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, signed
-from upshot.engine.spark.tables.differences import rows_without, settle_whole
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics, spilled
+from upshot.engine.spark.tables.table import FrameTable, TableStatistics, rows_without, settle_whole, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
@@ -248,7 +247,7 @@ class Propagation:
                 take(view, rows)
                 for each in (known, self._working, held or {}):
                     if view in each:
-                        each[view] = yield from spilled(each[view], self._session, self._small)
+                        each[view] = yield from spilled(each[view], self._small)
             if present and not any(each.count for each in known.values()):
                 return
             due = [plan for plan in plans if not plan.seed and self._driven(plan)]
@@ -274,8 +273,7 @@ class Propagation:
     def _read(self, relation: str, state: State) -> DataFrame:
         if state is State.NEW and relation in self._views:
             return self._working[relation].frame(self._session, framed(self._views[relation].types))
-        table = self._tables[relation]
-        return table.new_frame() if state is State.NEW else table.old_frame()
+        return self._tables[relation].frame(state)
 
     def _drive(self, relation: str, change: Change) -> DataFrame:
         return self._change(relation, change).frame(self._session)
@@ -284,8 +282,7 @@ class Propagation:
         if relation in self._views:
             known = self._driving.get((relation, change))
             return known if known is not None else nothing(self._views[relation].types)
-        table = self._tables[relation]
-        return table.deleted if change is Change.DELETED else table.inserted
+        return self._tables[relation].change(change)
 
     def _few(self, plan: RulePlan) -> LocalPiece:
         """The changed rows that drive a plan, which are in the driver."""

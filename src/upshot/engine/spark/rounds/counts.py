@@ -14,9 +14,8 @@ from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.set_frames import within
 from upshot.engine.spark.jobs.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, united
-from upshot.engine.spark.tables.differences import settle_whole
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, in_driver, united
+from upshot.engine.spark.tables.table import FrameTable, settle_whole
 from upshot.engine.work import ViewWork
 from upshot.spark.types import column_names
 
@@ -96,10 +95,9 @@ class _Counting:
         old = self._table.committed
         gained: Counter[Row] = Counter()
         for piece in totals:
-            assert isinstance(piece, LocalPiece)
-            for row in piece.rows:
+            for row in in_driver(piece).rows:
                 gained[row[:-1]] += row[-1]
-        known = {row[:-1]: row[-1] for piece in hits for row in _local(piece).rows if row not in old.gone.places}
+        known = {row[:-1]: row[-1] for piece in hits for row in in_driver(piece).rows if row not in old.gone.places}
         known |= {row[:-1]: row[-1] for row in old.numbered().values() if row[:-1] in gained}
         gone: list[Row] = []
         come: list[Row] = []
@@ -161,8 +159,3 @@ class _Counting:
             FrameRequest(gone_rows.filter(now == 0).select(*self._names), table.types, large=True),
         ]
         table.settle(old.changed(gone_piece, come_piece), came, went)
-
-
-def _local(piece: Piece) -> LocalPiece:
-    assert isinstance(piece, LocalPiece)
-    return piece

@@ -14,8 +14,7 @@ from upshot.engine.spark.frames.set_frames import within, without
 from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
-from upshot.engine.spark.tables.differences import settle_whole
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.tables.table import FrameTable, settle_whole
 from upshot.engine.work import ViewWork
 from upshot.syntax.ast import Atom
 

@@ -13,9 +13,8 @@ from upshot.engine.rule_processor import Consideration, RuleProcessor
 from upshot.engine.spark.jobs.requests import Steps
 from upshot.engine.spark.rounds.component import Propagation
 from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, MixedPiece, Piece, nothing
-from upshot.engine.spark.tables.differences import rows_without, settle_whole
-from upshot.engine.spark.tables.table import TableStatistics, spilled
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
+from upshot.engine.spark.tables.table import TableStatistics, rows_without, settle_whole, spilled
 from upshot.plan.component_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.spark.types import framed
@@ -31,13 +30,7 @@ class PieceSets:
 
     def union(self, parts: Sequence[Piece]) -> Piece:
         some = [part for part in parts if part.count]
-        if len(some) < 2:
-            return some[0] if some else nothing(())
-        pieces = [each for part in some for each in (part.parts if isinstance(part, MixedPiece) else (part,))]
-        local = [piece for piece in pieces if isinstance(piece, LocalPiece)]
-        files = [piece for piece in pieces if not isinstance(piece, LocalPiece)]
-        together = [LocalPiece.of([row for piece in local for row in piece.rows], some[0].types)] if local else []
-        return MixedPiece((*files, *together), some[0].types) if files else together[0]
+        return joined(some, some[0].types) if some else nothing(())
 
     def without(self, rows: Piece, others: Piece) -> Piece:
         assert not rows.count or not others.count, "a rule of a stratum deletes what the stratum inserted"
@@ -127,9 +120,9 @@ class ProductionPropagation(Propagation):
         none = nothing(self._views[view].types)
         gone, come = (rows, none) if operation == DELETED else (none, rows)
         changed = self._working[view].changed(gone, come)
-        self._working[view] = yield from spilled(changed, self._session, self._small)
+        self._working[view] = yield from spilled(changed, self._small)
         written = self._written[view, operation].changed(none, rows)
-        self._written[view, operation] = yield from spilled(written, self._session, self._small)
+        self._written[view, operation] = yield from spilled(written, self._small)
         if operation == DELETED:
             self.work.deleted += rows.count
         elif rule.group is RulePurpose.REINSERT:

@@ -65,10 +65,10 @@ def _matching(guards: Sequence[Clause], table: FrameTable, session: SparkSession
     schemas = {schema.name: schema, MATCHED: schema}
 
     def read(_: str, state: State) -> DataFrame:
-        return table.new_frame() if state is State.NEW else table.old_frame()
+        return table.frame(state)
 
     def drive(_: str, change: Change) -> DataFrame:
-        return (table.inserted if change is Change.INSERTED else table.deleted).frame(session)
+        return table.change(change).frame(session)
 
     plans = guard_plans(guards, TableStatistics({schema.name: table}))
     return united([heads(plan, read, drive, session=session, schemas=schemas) for plan in plans])

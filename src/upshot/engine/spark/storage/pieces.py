@@ -200,6 +200,12 @@ class MixedPiece:
 Piece = LocalPiece | FilePiece | MixedPiece
 
 
+def in_driver(piece: Piece) -> LocalPiece:
+    """A piece that is known to be in the driver."""
+    assert isinstance(piece, LocalPiece), "a set of rows in the driver was expected"
+    return piece
+
+
 def nothing(types: Sequence[Type]) -> LocalPiece:
     """The empty set."""
     return LocalPiece.of((), types)

@@ -1,11 +1,13 @@
-"""Rows that a caller gives, as a piece: checked as the local engine checks them, and each there once."""
+"""Rows that come in, as pieces. Those of a caller are checked as the local engine checks them, and each is there once;
+those of a store are adopted without passing through the driver."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,16 +28,19 @@ from upshot.engine.local.storage.arrow_codec import decode_table
 from upshot.engine.local.storage.codec import DAYS, MICROSECONDS, Codec
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
+from upshot.engine.saved import Saved
 from upshot.engine.spark.frames.functor_udfs import arrow_function
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, checked_rows
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, with_one_nan
+from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps, checked_rows, local_piece
+from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, nothing, with_one_nan
+from upshot.engine.spark.tables.table import FrameTable, spilled
 from upshot.spark.failures import translated
 from upshot.spark.types import arrow_for_spark, arrow_schema_for_spark, column_names, declared_type, spark_type
 
 Key = tuple[int, ...]
 Codes = NDArray[np.int64]
 
-AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 20
 """Rows that are decoded and written at a time."""
 
 
@@ -78,10 +83,7 @@ class InputRows:
             distinct = table.in_state(NEW)
         finally:
             storage.drop(table)
-        parts = (
-            arrow_for_spark(decode_table(codec, schema, distinct[first : first + AT_ONCE]), schema)
-            for first in range(0, len(distinct), AT_ONCE)
-        )
+        parts = decoded(codec, schema, distinct)
         stored = self._jobs.workspace.put(parts, arrow_schema_for_spark(schema.types))
         return self._jobs.fetched_if_small(FilePiece((stored,), schema.types))
 
@@ -132,6 +134,12 @@ class InputRows:
                 f"a DataFrame for `{schema.name}` has several rows with one key ({columns})",
                 code="ambiguous-upsert", span=schema.span, help="keep one row per key",
             )  # fmt: skip
+
+
+def decoded(codec: Codec, schema: Schema, codes: Codes) -> Iterator[pa.Table]:
+    """The rows of codes as tables of Spark's types, some at a time."""
+    for first in range(0, len(codes), _AT_ONCE):
+        yield arrow_for_spark(decode_table(codec, schema, codes[first : first + _AT_ONCE]), schema)
 
 
 def _last_by(codes: Codes, key: Key) -> Codes:
@@ -262,3 +270,52 @@ _ACCEPTS: dict[Kind, Any] = {
     Kind.DECIMAL: lambda given: isinstance(given, (spark.DecimalType, *_INTEGRAL)),
 }
 _RESERVED = {Kind.NUMBER: NUMBER_RANGE[0], Kind.UNSIGNED: UNSIGNED_RANGE[-1]}
+
+
+# ---- rows of a store ---------------------------------------------------------------------------------------------
+
+
+def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
+    """Make the saved rows the committed ones. Files that the executors reach stay where they are, and are read there;
+    others are copied to the location."""
+    if table.counted:
+        # Nobody saved how often a row is derived: it is computed, and what comes out is what was saved.
+        table.is_known = True
+        return
+    piece: Piece = nothing(table.types)
+    if saved.folder is not None and saved.rows:
+        piece = _folder(table, saved.folder, jobs, saved.rows)
+    contents = Contents.of(piece)
+    for came, went in saved.changes:
+        contents = contents.changed(_change(table, went, jobs), _change(table, came, jobs))
+        contents = yield from spilled(contents, table.small)
+    table.committed = contents
+
+
+def _folder(table: FrameTable, folder: str | Path, jobs: Jobs, rows: int | None = None) -> Piece:
+    """The rows of a folder, which must be as many as the store says, if it says so."""
+    stored = jobs.workspace.adopted(folder)
+    if rows is not None and stored.rows != rows:
+        raise DataError(
+            f"the saved rows of `{table.schema.name}` in `{folder}` cannot be read: {stored.rows} of {rows} are there",
+            code="saved-rows-unreadable",
+            help="restore the directory from a backup, or reload the base relations",
+        )
+    if not stored.rows:
+        return nothing(table.types)
+    if not table.types:
+        return _truth(stored.rows)
+    return FilePiece((stored,), table.types, [column.name for column in table.schema.columns])
+
+
+def _change(table: FrameTable, rows: pa.Table | str | Path, jobs: Jobs) -> Piece:
+    if isinstance(rows, str | Path):
+        return _folder(table, rows, jobs)
+    if not table.types:
+        return _truth(rows.num_rows)
+    return local_piece(arrow_for_spark(rows, table.schema), table.types)
+
+
+def _truth(count: int) -> LocalPiece:
+    rows: list[Row] = [()] if count else []
+    return LocalPiece.of(rows, ())

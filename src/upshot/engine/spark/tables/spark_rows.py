@@ -20,10 +20,9 @@ from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
-from upshot.engine.spark.jobs.requests import checked_table, spark_table
+from upshot.engine.spark.jobs.requests import checked_table, lost_rows, spark_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece
-from upshot.engine.spark.tables.table import miscounted
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path
@@ -52,7 +51,7 @@ class OrderedRows:
         self._ends = list(accumulate(rows for rows, _ in files))
         found = self._ends[-1] if files else 0
         if found != piece.count:
-            raise miscounted(f"`{schema.name}`", piece.count, found)
+            raise lost_rows(piece.count, found, f"`{schema.name}`")
         self._number, self._place = 0, 0
         self._open: Iterator[pa.Table] | None = None
         self._table = self._empty
@@ -80,7 +79,7 @@ class OrderedRows:
             self._place += self._table.num_rows
             found = next(self._open, None)
             if found is None:
-                raise miscounted(f"`{self._schema.name}`", self._ends[number], self._place)
+                raise lost_rows(self._ends[number], self._place, f"`{self._schema.name}`")
             self._table = found
 
 
@@ -244,7 +243,7 @@ class SparkRows:
             raise translated(error) from error
         written = lender.workspace.counted(folder)
         if written != self._count:
-            raise miscounted(f"`{self.schema.name}`", self._count, written)
+            raise lost_rows(self._count, written, f"`{self.schema.name}`")
 
     def folders(self) -> Iterator[str]:
         """The folders that must stay as long as this lives."""
@@ -349,7 +348,7 @@ class HandedOut:
         # A collector of garbage may be anywhere in this process, also in the middle of a call of Spark's.
         finalize(source, self._unread.append, stored.folder)
         if stored.rows != len(source):
-            raise miscounted(f"`{source.schema.name}`", len(source), stored.rows)
+            raise lost_rows(len(source), stored.rows, f"`{source.schema.name}`")
         return FilePiece([stored], source.schema.types)
 
     def remove_unread(self) -> None:

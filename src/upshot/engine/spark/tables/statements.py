@@ -13,7 +13,7 @@ from upshot.core.rows import Row
 from upshot.engine.spark.frames.set_frames import within, without
 from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, nothing, united
+from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, in_driver, nothing, united
 from upshot.engine.spark.tables.table import FrameTable
 
 Key = tuple[int, ...]
@@ -34,6 +34,10 @@ class TableStatement:
     rows: Piece
 
 
+class WrongAssumption(Exception):
+    """A statement of a change that was propagated as if all had an effect had none."""
+
+
 def settle_statements(table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> Steps[None]:
     """Settle a base table: statements apply in order, only their net effect counts."""
     here = all(isinstance(statement.rows, LocalPiece) for statement in statements)
@@ -42,6 +46,21 @@ def settle_statements(table: FrameTable, statements: Sequence[TableStatement], s
         yield from _Few(table, statements, session).settle()
     else:
         yield from _Many(table, statements, session).settle()
+
+
+def settle_assuming(
+    table: FrameTable, statements: Sequence[TableStatement], session: SparkSession
+) -> Steps[None] | None:
+    """Settle a base table before its files are read, as if every insert were of an absent row and every delete of a
+    present one. The steps returned look it up, beside what depends on the table, and raise `WrongAssumption`. None if
+    nothing must be looked up, or the last change of the table was not of this kind."""
+    kinds = {statement.kind for statement in statements}
+    if table.committed.is_local or not table.had_effect or not kinds <= {StatementKind.INSERT, StatementKind.DELETE}:
+        return None
+    if not all(isinstance(statement.rows, LocalPiece) for statement in statements):
+        return None
+    few = _Few(table, statements, session)
+    return few.check() if few.assume() else None
 
 
 # ---- in the driver ---------------------------------------------------------------------------------------------
@@ -58,20 +77,49 @@ class _Few:
         self._by_key: dict[Row, dict[Row, None]] = {}
         """Rows that are or were there, by the first key."""
         self._emptied = False
+        self._assumed: dict[Row, bool] = {}
+        """The rows that statements touch, and whether the first of them deletes the row."""
+        for statement in statements:
+            for row in in_driver(statement.rows).rows:
+                self._assumed.setdefault(row, statement.kind is StatementKind.DELETE)
+        self._touched = LocalPiece.of(self._assumed, table.types)
 
     def settle(self) -> Steps[None]:
-        table = self._table
-        touched = dict.fromkeys(row for each in self._statements for row in _local(each.rows).rows)
-        rows = LocalPiece.of(touched, table.types)
-        old = yield from self._look_up(rows)
+        old = yield from self._look_up(self._touched)
+        self._table.had_effect = self._is_assumed(old)
         upserts = any(statement.kind is StatementKind.UPSERT for statement in self._statements)
         if upserts and self._key is not None:
-            wanted = keys_of(rows, self._key).places
+            wanted = keys_of(self._touched, self._key).places
             for row in old:
                 if self._key_of(row) in wanted:
                     self._remember(row)
         for statement in self._statements:
             self._apply(statement, index=upserts)
+        self._settle(old)
+
+    def assume(self) -> bool:
+        """Settle the table with the rows that it has if every statement has an effect; false if the driver knows that
+        one has none."""
+        gone, come = self._table.committed.gone.places, self._table.committed.come.places
+        if any(row in gone if deleted else row in come for row, deleted in self._assumed.items()):
+            return False
+        for statement in self._statements:
+            self._apply(statement, index=False)
+        self._settle({row: None for row, deleted in self._assumed.items() if deleted})
+        return True
+
+    def check(self) -> Steps[None]:
+        """Look up the rows that were assumed to be there, and those that were not."""
+        old = yield from self._look_up(self._touched)
+        if not self._is_assumed(old):
+            self._table.had_effect = False
+            raise WrongAssumption
+
+    def _is_assumed(self, old: Mapping[Row, object]) -> bool:
+        return all((row in old) == deleted for row, deleted in self._assumed.items())
+
+    def _settle(self, old: Mapping[Row, object]) -> None:
+        table = self._table
         came = [row for row, there in self._is_there.items() if there and row not in old]
         if self._emptied:
             went = [row for row in old if not self._is_there.get(row, False)]
@@ -88,7 +136,7 @@ class _Few:
         if self._key is None:
             hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
             (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
-            present = contents.present([_local(hits)])
+            present = contents.present([in_driver(hits)])
             return dict.fromkeys(row for row in touched.rows if row in present)
         asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
         answers = yield asks
@@ -99,7 +147,7 @@ class _Few:
         return dict.fromkeys(table.neighbors[self._key])
 
     def _apply(self, statement: TableStatement, *, index: bool) -> None:
-        rows = _local(statement.rows).rows
+        rows = in_driver(statement.rows).rows
         match statement.kind:
             case StatementKind.REPLACE:
                 self._emptied = True
@@ -141,12 +189,7 @@ def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key:
     """The rows that have one of the keys, once the files gave what they have of them."""
     here = [row for row in contents.come.rows if tuple(row[column] for column in key) in keys.places]
     gone = contents.gone.places
-    return here + [row for row in _local(hits).rows if row not in gone] if hits is not None else here
-
-
-def _local(piece: Piece) -> LocalPiece:
-    assert isinstance(piece, LocalPiece), "a set of rows in the driver was expected"
-    return piece
+    return here + [row for row in in_driver(hits).rows if row not in gone] if hits is not None else here
 
 
 # ---- in files --------------------------------------------------------------------------------------------------
@@ -224,7 +267,7 @@ def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: b
             answers = yield [
                 FrameRequest(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)
             ]
-            hits = [_local(answers[0])]
+            hits = [in_driver(answers[0])]
         known = contents.present(hits)
         return rows.within(known) if present else rows.without(known)
     sift = within if present else without
@@ -289,4 +332,4 @@ def _shared_keys(table: FrameTable, key: Key, most: int, session: SparkSession) 
     near = within(new, keys, types, key, small=False)
     shared = near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter("n > 1").select(*names).limit(most)
     (rows,) = yield [FrameRequest(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
-    return _local(rows).rows
+    return in_driver(rows).rows

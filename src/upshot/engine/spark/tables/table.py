@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from upshot.core.errors import EngineError
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps
+from upshot.engine.spark.frames.set_frames import without
+from upshot.engine.spark.jobs.requests import FrameRequest, Steps, lost_rows
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, LocalPiece, Piece, Types, nothing
+from upshot.plan.rule_plan import Change, State
 from upshot.spark.types import framed
 
 MOST_LAYERS = 4
@@ -57,6 +58,9 @@ class FrameTable:
         """True if the rows are those of a store, and only their numbers of derivations must be computed."""
         self.previous: FrameTable | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
+        self.had_effect = False
+        """True if the last statements inserted absent rows and deleted present ones: the next ones are propagated as
+        if they did so, too, and rows in files are looked up meanwhile."""
         self.rollback()
 
     @property
@@ -142,6 +146,14 @@ class FrameTable:
         """The rows of either state."""
         return max(self.committed.count, self.new.count)
 
+    def frame(self, state: State) -> DataFrame:
+        """The rows after the open change, or those before it."""
+        return self.new_frame() if state is State.NEW else self.old_frame()
+
+    def change(self, sign: Change) -> Piece:
+        """The rows that the open change inserts, or those that it deletes."""
+        return self.deleted if sign is Change.DELETED else self.inserted
+
     def old_frame(self) -> DataFrame:
         return self.committed.frame(self._session, framed(self.types))
 
@@ -163,37 +175,21 @@ class FrameTable:
         if pending is None:
             return
         if pending.layers <= MOST_LAYERS and len(set(pending.folders())) <= MOST_FOLDERS:
-            self.pending = yield from spilled(pending, self._session, self.small)
+            self.pending = yield from spilled(pending, self.small)
             return
         (piece,) = yield [FrameRequest(pending.frame(self._session), self.stored_types, stays_in_files=True)]
         if piece.count != pending.count:
-            raise miscounted(f"`{self.schema.name}`", pending.count, piece.count)
+            raise lost_rows(pending.count, piece.count, f"`{self.schema.name}`")
         self.pending = Contents.of(piece)
 
 
-def spilled(contents: Contents, session: SparkSession, small: int) -> Steps[Contents]:
+def spilled(contents: Contents, small: int) -> Steps[Contents]:
     """The same contents with no more rows in the driver than it should hold."""
     if contents.overlay <= small:
         return contents
     bare = Contents(contents.types, below=contents.below, minus=contents.minus, files=contents.files)
-    parts = [part for part in (contents.gone, contents.come) if part.count]
-    written = yield [FrameRequest(part.frame(session), part.types, stays_in_files=True) for part in parts]
-    for part, piece in zip(parts, written, strict=True):
-        if part.count != piece.count:
-            raise miscounted("a change", part.count, piece.count)
-    gone = written[0] if contents.gone.count else nothing(contents.types)
-    come = written[-1] if contents.come.count else nothing(contents.types)
+    gone, come = yield [contents.gone, contents.come]
     return bare.changed(gone, come)
-
-
-def miscounted(name: str, known: int, written: int) -> EngineError:
-    error = EngineError(
-        f"{name} has {known} rows, and {written} were written",
-        code="lost-rows",
-        help="nothing was applied; check that the driver and all executors can use the location (`upshot.location`)",
-    )
-    error.retryable = True
-    return error
 
 
 class TableStatistics:
@@ -208,3 +204,59 @@ class TableStatistics:
 
     def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
         return None
+
+
+# ---- differences -------------------------------------------------------------------------------------------------
+
+
+def rows_without(some: Contents, others: Contents, session: SparkSession) -> Steps[Piece]:
+    """The rows of `some` that are not among the others."""
+    if some.is_local and others.is_local:
+        return some.come.without(others.come.places)
+    if not some.count:
+        return nothing(some.types)
+    if not others.count and (whole := some.piece()) is not None:
+        return whole
+    frame = some.frame(session)
+    if others.count:
+        frame = without(frame, others.frame(session), some.types, small=others.is_local)
+    (piece,) = yield [FrameRequest(frame, some.types, large=True)]
+    return piece
+
+
+def settle_whole(table: FrameTable, contents: Contents, session: SparkSession) -> Steps[None]:
+    """Settle a table whose rows were computed from nothing: the change is the difference to the rows it had."""
+    if table.is_known:
+        table.settle(contents, nothing(table.types), nothing(table.types))
+        return
+    before = table.previous if table.previous is not None else table
+    old, types = before.committed, table.types
+    if not old.count or not contents.count:
+        came = contents.as_piece().narrowed(types) if contents.count else nothing(types)
+        went = yield from _all_of(old, types, session)
+    elif old.is_local and contents.is_local:
+        were, are = _rows(old, types), _rows(contents, types)
+        came, went = are.without(were.places), were.without(are.places)
+    else:
+        frames = old.frame(session, framed(types)), contents.frame(session, framed(types))
+        came, went = yield [
+            FrameRequest(without(frames[1], frames[0], types, small=False), types, large=True),
+            FrameRequest(without(frames[0], frames[1], types, small=False), types, large=True),
+        ]
+    if before is table and not table.counted and isinstance(came, LocalPiece) and isinstance(went, LocalPiece):
+        contents = old.changed(went, came)
+    table.settle(contents, came, went)
+
+
+def _all_of(contents: Contents, types: Types, session: SparkSession) -> Steps[Piece]:
+    piece = contents.piece() if contents.count else nothing(contents.types)
+    if piece is not None:
+        return piece.narrowed(types)
+    (piece,) = yield [FrameRequest(contents.frame(session, framed(types)), types, large=True)]
+    return piece
+
+
+def _rows(contents: Contents, types: Types) -> LocalPiece:
+    """Contents in the driver, without the number of derivations."""
+    rows: list[Row] = contents.come.rows
+    return contents.come if contents.types == types else LocalPiece.of([row[: len(types)] for row in rows], types)
