@@ -12,8 +12,9 @@ realizations, the cheapest first (`minimal_realizations`).
     solver, groups          the ground program in clingo: changes are choices, views founded, groups weights
     trial                   a candidate on the engine, and the instances that it shows to be missing
     side_effects            the views whose side effects add up, so that the least is known before all are found
-    conditions              comparisons and tests of fresh values: a border and its sides; witnesses that meet them
-    ordered_values          values as numbers, linear expressions of them, values between others
+    conditions              comparisons and tests of fresh values: a border and its sides; other values in their place
+    witnesses               values that meet conditions, bounds that refute them
+    ordered_values          values as numbers, linear expressions of them
     built_ins               terms, comparisons and tests of a rule; equations are solved where they can be inverted
     placeholders            symbols for undecided values while searching, placeholders in realizations
     description, effects    names for fresh values, conditions in words, formulas for rows that follow

@@ -34,7 +34,7 @@ from upshot.revise.built_ins import (
     solved,
     variables,
 )
-from upshot.revise.conditions import Condition, condition_of, substituted, symbol_term
+from upshot.revise.conditions import Condition, as_written, condition_of, equal, substituted, substituted_literal
 from upshot.revise.families import Families
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
@@ -44,7 +44,7 @@ from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
 from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
-from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
 from upshot.syntax.printing import print_term
 
 MOST_TOGETHER = 16
@@ -371,7 +371,8 @@ class Demand:
         if all(name in plain for name in names):
             return holds(literal, plain, types)
         if all(name in known for name in names):
-            return self.narrowed(condition_of(substituted(literal, known, types), self.types))
+            made = substituted_literal(literal, _written(names, known, types))
+            return self.narrowed(condition_of(made, self.types))
         if isinstance(literal, Test) and literal.name == "is_null":
             (arg,) = literal.args
             return {arg.name: None} if isinstance(arg, Variable) else None
@@ -413,9 +414,7 @@ class Demand:
         found = []
         for value, wanted in zip(row, wanted_row, strict=True):
             if isinstance(value, Symbol) and value != wanted and wanted is not None:
-                other = symbol_term(wanted) if isinstance(wanted, Symbol) else Constant(wanted, value.type)
-                same = Comparison("=", symbol_term(value), other)
-                made = self.narrowed(condition_of(same, self.types))
+                made = self.narrowed(equal(value.written, as_written(wanted, value.type), self.types))
                 if made is False:
                     return None
                 found += [made] if isinstance(made, Condition) else []
@@ -429,13 +428,11 @@ class Demand:
             return None
         for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
             if isinstance(side, Variable) and side.name not in known and {*known} >= {*variables(other)}:
-                named = {name: value for name, value in known.items() if name in variables(other)}
-                made = substituted(Comparison("=", other, other), named, types)
-                assert isinstance(made, Comparison), "an equation stays one"
-                if isinstance(made.left, Variable):
-                    return {side.name: next(v for v in named.values() if isinstance(v, Symbol))}
+                made = substituted(other, _written(variables(other), known, types))
+                if isinstance(made, Variable):
+                    return {side.name: next(v for v in known.values() if isinstance(v, Symbol) and v.name == made.name)}
                 type = term_type(other, types).required()
-                symbol = Symbol(f"={print_term(made.left)}", type, ("computed", 0), made.left)
+                symbol = Symbol(f"={print_term(made)}", type, ("computed", 0), made)
                 self.note(symbol)
                 return {side.name: symbol}
         return None
@@ -444,10 +441,8 @@ class Demand:
         """A symbol with others in the place of the fresh values that it is, or is computed from."""
         if symbol.term is None:
             return called.get(symbol.name, symbol)
-        named = {name: called.get(name) or self.fresh.get(name) or self.totals[name] for name in variables(symbol.term)}
-        made = substituted(Comparison("=", symbol.term, symbol.term), named, self.types)
-        assert isinstance(made, Comparison), "an equation stays one"
-        return Symbol(f"={print_term(made.left)}", symbol.type, symbol.family, made.left)
+        made = substituted(symbol.term, {name: other.written for name, other in called.items()})
+        return Symbol(f"={print_term(made)}", symbol.type, symbol.family, made)
 
     def instance(
         self, head: Key, rule: RuleParts, binding: Binding, conditions: tuple[Condition, ...]
@@ -476,6 +471,11 @@ def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
     form = RequestRule(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types)
     return RuleParts(form.clause, form.all_of, (), types, form, number, {})
+
+
+def _written(names: Iterable[str], known: Binding, types: Mapping[str, Type]) -> dict[str, Term]:
+    """The values of variables as conditions write them."""
+    return {name: as_written(known[name], types[name]) for name in names}
 
 
 def question_names(question: InstanceQuery) -> list[str]:

@@ -24,20 +24,7 @@ from upshot.core.errors import DataError, LimitError, counted
 from upshot.core.types import Kind
 from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
-from upshot.revise.conditions import (
-    Assignment,
-    Condition,
-    Signs,
-    Subject,
-    condition_of,
-    is_refuted,
-    names_of,
-    pinned,
-    renamed,
-    sign_of,
-    symbol_term,
-    witnesses,
-)
+from upshot.revise.conditions import Condition, Signs, Subject, all_replaced, equal, names_of, sign_of
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
 from upshot.revise.ground_program import GroundProgram, SearchLimits, Stage
@@ -48,7 +35,8 @@ from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferenc
 from upshot.revise.rules import COUNT, Rules
 from upshot.revise.solver import Model, Nogood, Solver
 from upshot.revise.trial import MOST_SPREAD, Trial
-from upshot.syntax.ast import Comparison, Variable
+from upshot.revise.witnesses import Assignment, is_refuted, pinned, witnesses
+from upshot.syntax.ast import Variable
 
 Element = TypeVar("Element", bound=Hashable)
 
@@ -292,7 +280,7 @@ class Search:
             stated = made
         for symbol in symbols_of(model).values():
             if symbol.term is not None:
-                same = condition_of(Comparison("=", Variable(symbol.name), symbol.term), self.program.demand.types)
+                same = equal(Variable(symbol.name), symbol.term, self.program.demand.types)
                 assert isinstance(same, Condition), "it is named in one side only"
                 stated[same.subject] = same.signs
         if symbols_of(model):
@@ -401,7 +389,7 @@ class Search:
         symbols = {value for key in model.true for value in key[1] if isinstance(value, Symbol)}
         alive = {each.name for each in symbols}
         # Fields that no row has by themselves are part of a record that one has.
-        alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(symbol_term(each))}
+        alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(each.written)}
         alive |= set(self.program.totals)
         found = [each for each in model.signs if alive.issuperset(names_of(each)) and model.signs[each] != 2]
         return [each for each in found if not self._is_native(each, model)]
@@ -450,7 +438,7 @@ class Search:
                 yield each
             if found or fixed == exact | pinned(stated, types).keys():
                 break
-        if not found and not is_refuted(Assignment(stated, types)):
+        if not found and not is_refuted(stated, types):
             self.reached["the new values that were tried"] = None
 
     def _refute(self, model: Model, stated: Mapping[Subject, Signs], needed: Mapping[Subject, Signs]) -> None:
@@ -462,10 +450,10 @@ class Search:
         else:
             left = dict(stated)
             types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
-            if is_refuted(Assignment(left, types)):
+            if is_refuted(left, types):
                 for each in list(left):
                     fewer = {s: signs for s, signs in left.items() if s != each}
-                    if is_refuted(Assignment(fewer, types)):
+                    if is_refuted(fewer, types):
                         left = fewer
             self._new_nogoods.append(Nogood(frozenset(), left))
 
@@ -530,8 +518,9 @@ class Search:
                 (name, tuple(self.program.demand.renamed(v, called) if isinstance(v, Symbol) else v for v in row))
                 for name, row in model.insert
             )
-            other = {name: symbol.name for name, symbol in called.items()}
-            yield Nogood(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
+            other = {name: symbol.written for name, symbol in called.items()}
+            stated = all_replaced(signs, other, self.program.demand.types)
+            yield Nogood(frozenset(rows) | model.delete, stated or {})
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

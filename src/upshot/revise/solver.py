@@ -182,15 +182,14 @@ class Solver:
         is, and the factor of the value."""
         if not isinstance(subject, Linear):
             return None
-        totals = [(name, factor) for name, factor in subject.parts if name in self.program.totals]
+        totals = [each for each in subject.parts if each[0] in self.program.totals]
         if len(totals) != 1:
             return None
         ((name, factor),) = totals
         group = self.program.group_of(name)
         if group is None or (len(subject.parts) > 1 and group.fold.function not in ("min", "max")):
             return None
-        others = Linear(tuple(each for each in subject.parts if each[0] != name), subject.more)
-        return group, others.times(-1 / factor), factor
+        return group, subject.solved(name), factor
 
     def _group_rules(self, group: GroupNode) -> GroupRules:
         name = group.fold.view, group.row
