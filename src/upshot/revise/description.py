@@ -10,6 +10,7 @@ from upshot.revise.built_ins import UNKNOWN, variables
 from upshot.revise.conditions import (
     ANY,
     Condition,
+    Conditions,
     Signs,
     Subject,
     all_replaced,
@@ -49,7 +50,7 @@ class Found:
 class Stated:
     """Conditions on the fresh values of a candidate that are left `open`, and the types of all that they name."""
 
-    conditions: Mapping[Subject, Signs]
+    conditions: Conditions
     open: Mapping[str, Symbol]
     types: Mapping[str, Any]
 
@@ -60,7 +61,7 @@ class Description:
 
     program: GroundProgram
 
-    def stated(self, model: Model, stated: Mapping[Subject, Signs]) -> Stated:
+    def stated(self, model: Model, stated: Conditions) -> Stated:
         """The conditions on the fresh values of a candidate that they do not determine."""
         symbols = symbols_of(model)
         types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
@@ -72,7 +73,7 @@ class Description:
         shown = self._narrowed(all_replaced(plain, values, types) or {})
         return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
 
-    def _narrowed(self, stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
+    def _narrowed(self, stated: Conditions) -> dict[Subject, Signs]:
         """The conditions without what fresh values cannot be."""
         found = {}
         for subject, signs in stated.items():
@@ -105,7 +106,7 @@ class Description:
 
     def _consequences(
         self, trial: Trial, placeholders: Collection[Placeholder], names: Mapping[str, str],
-        shown: Mapping[Subject, Signs], types: Mapping[str, Any],
+        shown: Conditions, types: Mapping[str, Any],
     ) -> Consequences:  # fmt: skip
         """Rows of views that move with fresh values, and the views of which the conditions do not tell all."""
         by_name = {each.name: each for each in placeholders}
@@ -131,9 +132,7 @@ class Description:
         certain = {name for name in self.program.rules.by_view if name not in open_}
         return Consequences(rows, frozenset(open_ | ({*self.program.rules.folds} & open_)), frozenset(certain))
 
-    def _is_decided(
-        self, condition: Condition, model: Model, shown: Mapping[Subject, Signs], types: Mapping[str, Any]
-    ) -> bool:
+    def _is_decided(self, condition: Condition, model: Model, shown: Conditions, types: Mapping[str, Any]) -> bool:
         """Test whether the shown conditions decide another one, which may be on the values of groups."""
         left = with_totals({condition.subject: condition.signs}, self.program, model.true)
         return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
@@ -158,9 +157,7 @@ class Description:
                     shown[border] = shown.get(border, ANY) & Signs((-1, 1))
         return shown
 
-    def _apart(
-        self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Mapping[Subject, Signs]
-    ) -> Iterator[str]:
+    def _apart(self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Conditions) -> Iterator[str]:
         """That fresh values of one family differ, unless their conditions imply it."""
         ordered = [name for name in names if name in open_]
         for place, one in enumerate(ordered):
@@ -201,7 +198,7 @@ def symbols_of(model: Model) -> dict[str, Symbol]:
     }
 
 
-def _field_names(stated: Mapping[Subject, Signs], names: Collection[str]) -> dict[str, str]:
+def _field_names(stated: Conditions, names: Collection[str]) -> dict[str, str]:
     """Names for the fields of fresh records that no row has: `?1 = [7, ?2]`."""
     fields = dict.fromkeys(
         name

@@ -13,7 +13,7 @@ from typing import Any
 
 from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.revise.conditions import ANY, Condition, Signs, Subject, names_of
+from upshot.revise.conditions import ANY, Condition, Conditions, names_of
 from upshot.revise.request import Column, Key, Row
 from upshot.revise.rule_forms import cells, made_columns
 from upshot.revise.rules import GroupedView, columns_in, fold_of
@@ -44,7 +44,7 @@ class Consequences:
     certain: frozenset[str] = frozenset()
 
 
-def is_decided(condition: Condition, stated: Mapping[Subject, Signs], types: Mapping[str, Any]) -> bool:
+def is_decided(condition: Condition, stated: Conditions, types: Mapping[str, Any]) -> bool:
     """Test whether stated conditions decide another one."""
     if not {*names_of(condition.subject)} <= types.keys():
         return False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.types import Kind
 from upshot.revise.conditions import (
+    Conditions,
     Signs,
     Subject,
     all_replaced,
@@ -186,9 +187,7 @@ class GroupRules:
 # ---- what groups come to in a candidate ----------------------------------------------------------------------------
 
 
-def with_totals(
-    needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]
-) -> dict[Subject, Signs] | None:
+def with_totals(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> dict[Subject, Signs] | None:
     """Conditions with what groups come to in the place of their symbols; None if that contradicts them."""
     kept: dict[Subject, Signs] = {}
     totals: dict[str, Linear] = {}
@@ -204,7 +203,7 @@ def with_totals(
     return all_replaced(kept, totals, program.demand.types)
 
 
-def is_contradictory(needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]) -> bool:
+def is_contradictory(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> bool:
     """Test whether conditions contradict what the groups that they name come to with their rows in a candidate."""
     named = [name for each in needed for name in names_of(each) if name in program.totals]
     if not named or any(not isinstance(each, Linear) and {*named} & {*names_of(each)} for each in needed):

@@ -7,7 +7,7 @@ those give to the variables, and for the variables that are left the values of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -38,10 +38,10 @@ from upshot.revise.conditions import Condition, as_written, condition_of, equal,
 from upshot.revise.families import Families
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key, Row, World
+from upshot.revise.request import DELETE, INSERT, Key, Preferences, Row, World
 from upshot.revise.rule_forms import fields_of
 from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
-from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
+from upshot.rewrite.demand.request_rules import RequestRule, asked
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
@@ -81,20 +81,52 @@ class _Asked:
 
 
 @dataclass(slots=True)
+class SearchLimits:
+    """The preferences of a search, and what was left out for them or for its bounds."""
+
+    preferences: Preferences
+    frozen: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Demand:
     """Finds instances in the state that is staged in the `world`, over the domains of `families`."""
 
     world: World
     rules: Rules
     families: Families
+    limits: SearchLimits
     types: dict[str, Type] = field(default_factory=dict)
     """The types of all symbols that conditions name."""
     fresh: dict[str, Symbol] = field(default_factory=dict)
     """The fresh values, by name."""
     totals: dict[str, Symbol] = field(default_factory=dict)
     """The symbols for values of groups, by name."""
-    is_possible: Callable[[Instance], bool] = lambda instance: True
-    can_gain: Callable[[str], bool] = lambda relation: True
+    _settled: frozenset[tuple[str, str]] | None = None
+
+    # ---- what is frozen ---------------------------------------------------------------------------------------------
+
+    def is_possible(self, instance: Instance) -> bool:
+        """Test whether the frozen relations let an instance hold at all."""
+        preferences = self.limits.preferences
+        for key, wanted in instance.body if preferences.frozen else ():
+            if preferences.is_frozen(key[0], INSERT if wanted else DELETE) and self.rules.is_base(key[0]):
+                stored = not has_symbol(key) and self.world.stored(key)
+                if stored != wanted:
+                    self.limits.frozen[key[0]] = None
+                    return False
+        return True
+
+    def can_gain(self, relation: str) -> bool:
+        """Test whether the frozen relations let a relation gain rows."""
+        frozen = self.limits.preferences.frozen
+        if self._settled is None:
+            self._settled = self.rules.settled(frozen) if frozen else frozenset()
+        if (relation, INSERT) not in self._settled:
+            return True
+        below = self.rules.below([relation])
+        self.limits.frozen |= {name: None for name, sign in sorted(frozen) if name in below}
+        return False
 
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
 

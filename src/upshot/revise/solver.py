@@ -25,7 +25,7 @@ import clingo
 from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.built_ins import UNKNOWN, variables
-from upshot.revise.conditions import ANY, Signs, Subject, names_of, signed
+from upshot.revise.conditions import ANY, Conditions, Signs, Subject, names_of, signed
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
 from upshot.revise.instances import has_symbol
@@ -53,7 +53,7 @@ class Nogood:
     `is_within_bounds`, only as long as the number of fresh values is bounded."""
 
     changes: frozenset[Key] = frozenset()
-    signs: Mapping[Subject, Signs] = field(default_factory=dict)
+    signs: Conditions = field(default_factory=dict)
     is_exact: bool = False
     groups: tuple[tuple[str, Row], ...] = ()
     rows: frozenset[Key] = frozenset()
@@ -537,9 +537,11 @@ class Solver:
             any(holds(atom) for atom in self._beyond),
         )
 
-    def needed(self, model: Model, subjects: Iterable[Subject]) -> dict[Subject, Signs]:
+    def needed(self, model: Model, subjects: Collection[Subject]) -> dict[Subject, Signs]:
         """The weakest signs of subjects with which the changes of a model meet the goals, whatever the others are: also
         those with which the changes contain what is blocked."""
+        if not subjects:
+            return {}
         fixed = [atom if (key in model.insert or key in model.delete) else -atom for key, atom in self.changes.items()]
         fixed += [-atom for atom in self._unknown()]
         fixed += [*self._lifted.values(), -self._apart, -self._blocked]

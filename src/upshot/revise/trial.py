@@ -95,9 +95,8 @@ class Trial:
     def refine(self, unmet: Iterable[tuple[Key, bool]], conflicts: Iterable[tuple[Key, Key]]) -> bool:
         """Adds what the ground program lacks; whether that was something."""
         program = self.program
-        before = self._size()
         self._note_symbolic()
-        depth = max((program.nodes[key].depth for key in (*self.model.insert, *self.model.delete)), default=0)
+        depth = self._depth()
         there: list[Key] = []
         absent: list[Key] = []
         for key, is_there in unmet:
@@ -112,20 +111,12 @@ class Trial:
             program.exclude(self.lifted(one), self.lifted(other), depth)
             there += [self.lifted(key) for key in (one, other)]
         self._explain(there, absent)
-        return self._size() != before
+        return program.is_grown
 
     def _note_symbolic(self) -> None:
         for key in (*self.model.true, *self.model.insert):
             if has_symbol(key):
                 self._symbolic[self.concrete(key)] = key
-
-    def _size(self) -> tuple[int, ...]:
-        program = self.program
-        nodes = program.nodes.values()
-        return (
-            len(nodes), sum(len(node.instances) for node in nodes), sum(node.stage for node in nodes),
-            len(program.denied), len(program.exclusive), sum(len(group.rows) for group in program.groups.values()),
-        )  # fmt: skip
 
     def _explain(self, there: list[Key], absent: list[Key]) -> None:
         while there or absent:
@@ -218,7 +209,7 @@ class Trial:
     def spread(self) -> bool:
         """Adds the instances that rows with symbols take part in, whatever their witnesses are compared with; whether
         there were any that were not known."""
-        before, made = self._size(), 0
+        made = 0
         self._note_symbolic()
         left = [key for key in sorted(self.model.true, key=repr) if has_symbol(key)]
         seen = {*left}
@@ -259,13 +250,13 @@ class Trial:
                 continue
             for row in stored:
                 self._equate(key, row)
-        return bool(self._unexpanded) or self._size() != before
+        return bool(self._unexpanded) or self.program.is_grown
 
     def _affected(self, key: Key) -> Iterator[Instance]:
         """The instances that a row takes part in: one with symbols, or one that is there with some of their values."""
-        for rule, place in self.program.users(key[0]):
+        for rule, place in self.program.rules.users.get(key[0], ()):
             yield from self._met(rule, place, key)
-        for rule, atom in () if has_symbol(key) else self.program.negators(key[0]):
+        for rule, atom in () if has_symbol(key) else self.program.rules.negators.get(key[0], ()):
             known = unified(atom, key[1], {})
             yield from self._matched(rule, (), None if known is None else rule.with_constants(known))
 
@@ -315,7 +306,7 @@ class Trial:
 
     def foresee_row(self, key: Key, depth: int) -> int:
         """Adds the instances with which a row that is inserted violates constraints; how many."""
-        rules = [each for each in self.program.users(key[0]) if each[0].head.relation in self.constraints]
+        rules = [each for each in self.program.rules.users.get(key[0], ()) if each[0].head.relation in self.constraints]
         found = [instance for rule, place in rules for instance in self._met(rule, place, key)]
         for instance in found:
             self._take(instance, depth)

@@ -19,7 +19,7 @@ from upshot.core.structures import NEUTRAL, NIL, Structure, composed, structures
 from upshot.core.types import Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.revise.built_ins import UNKNOWN, roots, value_of
-from upshot.revise.conditions import ANY, Signs, Subject, names_of, sign_of
+from upshot.revise.conditions import ANY, Conditions, Signs, Subject, names_of, sign_of
 from upshot.revise.families import of_type
 from upshot.revise.ordered_values import Linear, extent, number_of, text_at, unit, value_at
 from upshot.syntax.ast import Call, Comparison, Constant, Term, Test, Variable
@@ -44,7 +44,7 @@ LONGEST_TEXT, SHORT, MOST_TEXTS = 12, 3, 4000
 class Assignment:
     """The signs of subjects over symbols with types: what a witness has to meet. Symbols in `apart` differ pairwise."""
 
-    signs: Mapping[Subject, Signs]
+    signs: Conditions
     types: Mapping[str, Type]
     apart: Sequence[Collection[str]] = ()
     is_usable: Callable[[str, Any], bool] = field(default=lambda name, value: True, compare=False)
@@ -53,7 +53,7 @@ class Assignment:
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def bounds_of(stated: Mapping[Subject, Signs], types: Mapping[str, Type]) -> dict[str, Ends]:
+def bounds_of(stated: Conditions, types: Mapping[str, Type]) -> dict[str, Ends]:
     """The least and the greatest values of symbols on these sides of borders: no others can do, though not all between
     them need to.
 
@@ -105,7 +105,7 @@ def _only(ends: Ends) -> Fraction | None:
     return low if low == high else None
 
 
-def is_refuted(stated: Mapping[Subject, Signs], types: Mapping[str, Type]) -> bool:
+def is_refuted(stated: Conditions, types: Mapping[str, Type]) -> bool:
     """Test whether no values can meet conditions, as far as bounds tell."""
     ends = bounds_of(stated, types)
     is_empty = any(low is not None and high is not None and low > high for low, high in ends.values())
@@ -122,14 +122,14 @@ def _sign(value: Fraction) -> int:
     return (value > 0) - (value < 0)
 
 
-def pinned(stated: Mapping[Subject, Signs], types: Mapping[str, Type]) -> dict[str, Any]:
+def pinned(stated: Conditions, types: Mapping[str, Type]) -> dict[str, Any]:
     """The symbols that conditions leave one value only, with it."""
     only = {name: _only(ends) for name, ends in bounds_of(stated, types).items()}
     values = {name: value_at(place, types[name]) for name, place in only.items() if place is not None}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def without_implied(stated: Mapping[Subject, Signs], types: Mapping[str, Type]) -> dict[Subject, Signs]:
+def without_implied(stated: Conditions, types: Mapping[str, Type]) -> dict[Subject, Signs]:
     """The same conditions without those on a border that another border of the same symbols implies, or on several
     symbols that the bounds of each imply."""
     left = dict(stated)
