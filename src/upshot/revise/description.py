@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.revise.built_ins import UNKNOWN, variables
+from upshot.revise.candidates import Trial
 from upshot.revise.conditions import (
     ANY,
     Condition,
@@ -28,7 +29,6 @@ from upshot.revise.ordered_values import Linear, in_words, new_value, number, nu
 from upshot.revise.placeholders import Placeholder, Symbol
 from upshot.revise.request import Column, Key
 from upshot.revise.solver import Model
-from upshot.revise.trial import Trial
 from upshot.revise.witnesses import pinned, without_implied
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Variable
 from upshot.syntax.printing import print_formula

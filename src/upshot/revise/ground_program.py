@@ -21,8 +21,8 @@ from typing import Any
 
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import Condition, Subject, names_of
+from upshot.revise.demand import Demand, Instance, SearchLimits, has_symbol
 from upshot.revise.families import Families
-from upshot.revise.instances import Demand, Instance, SearchLimits, has_symbol
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Request, Row, World

@@ -24,8 +24,8 @@ from upshot.revise.conditions import (
     names_of,
     signed,
 )
+from upshot.revise.demand import has_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode
-from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import Linear, number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key

@@ -24,17 +24,17 @@ from upshot.core.errors import DataError, LimitError, counted
 from upshot.core.types import Kind
 from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
+from upshot.revise.candidates import MOST_SPREAD, Trial
 from upshot.revise.conditions import Condition, Conditions, Signs, Subject, all_replaced, equal, names_of, sign_of
+from upshot.revise.demand import SearchLimits, has_symbol
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
 from upshot.revise.ground_program import GroundProgram, Stage
 from upshot.revise.groups import is_contradictory, with_totals
-from upshot.revise.instances import SearchLimits, has_symbol
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Request, World
 from upshot.revise.rules import COUNT, Rules
 from upshot.revise.solver import Model, Nogood, Solver
-from upshot.revise.trial import MOST_SPREAD, Trial
 from upshot.revise.witnesses import Assignment, is_refuted, pinned, witnesses
 from upshot.syntax.ast import Variable
 

@@ -26,9 +26,9 @@ from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.built_ins import UNKNOWN, variables
 from upshot.revise.conditions import ANY, Conditions, Signs, Subject, names_of, signed
+from upshot.revise.demand import has_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
-from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import Linear, new_value, number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Row
@@ -153,12 +153,8 @@ class Solver:
         if len(signs) == 1:
             return by_sign[next(iter(signs))]
         if signs == ANY:
-            return -self._never()
+            return -self.atom()
         return -by_sign[next(iter(ANY - signs))]
-
-    def _never(self) -> int:
-        made = self.atom()
-        return made
 
     def _made_signs(self, subject: Subject) -> tuple[int, int, int]:
         total = self._total(subject)
@@ -252,7 +248,7 @@ class Solver:
     def _view_row(self, node: Node) -> None:
         true = self._true[node.key]
         self._derive(node)
-        if has_symbol(node.key) and self._invents(node.key[0]):
+        if has_symbol(node.key) and any(map(invents, self.program.rules.by_view.get(node.key[0], ()))):
             # With one more fresh value than allowed, nobody knows what else would be needed.
             self._bring(node.key, self.beyond())
         if node.stage is Stage.EXHAUSTED:
@@ -296,10 +292,6 @@ class Solver:
         self.rule(free, [self._lifted["new values"], self._overflow], choice=True)
         self._beyond.append(free)
         return free
-
-    def _invents(self, view: str) -> bool:
-        """Test whether rules for a view need values that its rows do not name."""
-        return any(invents(rule) for rule in self.program.rules.by_view.get(view, ()))
 
     def _price(self, deviation: int, node: Node) -> None:
         """Lets a deviation cost as much as the base row that every further instance lacks, unless that row comes

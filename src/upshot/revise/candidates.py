@@ -1,4 +1,4 @@
-"""Trials: a candidate is staged and propagated; what the ground program did not know of is added to it.
+"""Candidates: each is staged and propagated; what the ground program did not know of is added to it.
 
 Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
 down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.revise.built_ins import UNKNOWN, Binding, are_same, value_of, variables
+from upshot.revise.demand import Instance, has_symbol, unified
 from upshot.revise.ground_program import GroundProgram, Node, Stage
-from upshot.revise.instances import Instance, has_symbol, unified
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row, World
 from upshot.revise.rules import COUNT, RuleParts, arguments, ground
@@ -176,10 +176,8 @@ class Trial:
             return
         lifted: Binding = {}
         head = None if key is None else rule.binding(key[1])
-        for name, value in (head or {}).items():
-            if isinstance(value, Symbol):
-                lifted[name] = value
-        lifted |= {name: value for name, value in binding.items() if isinstance(value, Symbol)}
+        for each in (head or {}, binding):
+            lifted |= {name: value for name, value in each.items() if isinstance(value, Symbol)}
         for atom in rule.positive:
             names = variables(atom)
             if any(isinstance(binding.get(name), Symbol) or name not in binding for name in names):
@@ -257,8 +255,7 @@ class Trial:
         for rule, place in self.program.rules.users.get(key[0], ()):
             yield from self._met(rule, place, key)
         for rule, atom in () if has_symbol(key) else self.program.rules.negators.get(key[0], ()):
-            known = unified(atom, key[1], {})
-            yield from self._matched(rule, (), None if known is None else rule.with_constants(known))
+            yield from self._matched(rule, (), unified(atom, key[1], {}))
 
     def _varies(self, instance: Instance) -> bool:
         """Test whether other values of symbols can change whether an instance holds."""
@@ -341,12 +338,11 @@ class Trial:
 
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
         """The instances of a rule of which a literal is a row with symbols, and the others are there."""
-        first = unified(rule.positive[place], key[1], {})
-        yield from self._matched(rule, (place,), None if first is None else rule.with_constants(first))
+        yield from self._matched(rule, (place,), unified(rule.positive[place], key[1], {}))
 
     def _matched(self, rule: RuleParts, done: tuple[int, ...], bound: Binding | None) -> Iterator[Instance]:
         """The instances of a rule in which these literals are bound, and the others are there."""
-        for joined, known in self._joined(rule, done, bound):
+        for joined, known in self._joined(rule, done, None if bound is None else rule.with_constants(bound)):
             used = {name for name, value in known.items() if isinstance(value, Symbol)}
             others = tuple(
                 at for at, atom in enumerate(rule.positive)
