@@ -35,7 +35,7 @@ from upshot.engine.local.kernel.machine import MACHINE
 from upshot.revise.description import Found
 from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
-from upshot.revise.placeholders import Placeholder, named
+from upshot.revise.placeholders import Placeholder, by_place, named
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.side_effects import adding_up
 from upshot.revise.termination import leaves_columns_out, unbounded_views
@@ -231,7 +231,7 @@ class Realizations(Iterator[Realization]):
         placeholders = self._placed(branch)
         return Realization(
             {
-                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=repr))
+                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=by_place(placeholders)))
                 for name, rows in insert.items()
             },
             {name: tuple(rows) for name, rows in delete.items()},

@@ -165,8 +165,7 @@ class Trial:
                 yield instance
 
     def _depth(self) -> int:
-        changed = (*self.model.insert, *self.model.delete)
-        return max((self.program.nodes[key].depth for key in changed), default=0)
+        return max((self.program.nodes[key].depth for key in self.model.changes), default=0)
 
     def _lifted_instances(self, rule: RuleParts, key: Key | None, binding: Binding) -> Iterator[Instance]:
         """An instance with symbols for the values that rows of the candidate bring; where a stored value is the same by
@@ -348,10 +347,7 @@ class Trial:
                 at for at, atom in enumerate(rule.positive)
                 if at not in joined and used.isdisjoint(variables(atom))
             )  # fmt: skip
-            plain = {name: value for name, value in known.items() if value is not None and name not in used}
-            nulls = tuple(sorted(name for name, value in known.items() if value is None))
-            found = self.program.demand.matches(rule, others, [known], tuple(plain), nulls)
-            for _, binding in list(found):
+            for binding in list(self.program.demand.matches(rule, others, known)):
                 yield from self._lifted_instances(rule, None, binding)
 
     def _joined(

@@ -69,15 +69,22 @@ class Instance:
         return (*((key, True) for key in self.positive), *((key, False) for key in self.negative))
 
 
+Shape = tuple[tuple[str, ...], tuple[str, ...]]
+"""The variables that have a value, and those that are NULL."""
+
+
+def _shape(known: Binding) -> Shape:
+    plain = tuple(name for name, value in known.items() if value is not None and not isinstance(value, Symbol))
+    return plain, tuple(sorted(name for name, value in known.items() if value is None))
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Literals of a rule, and bindings with values for the same `names`, NULL for `nulls`."""
+    """Literals of a rule, and bindings of one shape."""
 
     rule: RuleParts
     places: Places
     known: Sequence[Binding]
-    names: tuple[str, ...]
-    nulls: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -133,31 +140,24 @@ class Demand:
     def supported(self, heads: Iterable[tuple[Key, Row]]) -> Iterator[tuple[RuleParts, Key, Binding]]:
         """For wanted rows, each with the values to ask for, the bindings with which the positive literals of a rule all
         hold in the staged state."""
-        shapes: dict[tuple[int, tuple[str, ...], tuple[str, ...]], list[tuple[Key, Binding]]] = {}
-        by_number: dict[int, RuleParts] = {}
+        alike: dict[tuple[int, Shape], list[tuple[Key, RuleParts, Binding]]] = {}
         for key, row in heads:
             for rule in self.rules.by_view.get(key[0], ()):
                 known = rule.binding(row)
-                if known is None:
-                    continue
-                by_number[rule.number] = rule
-                nulls = tuple(sorted(name for name, value in known.items() if value is None))
-                names = tuple(name for name in known if name not in nulls)
-                shapes.setdefault((rule.number, names, nulls), []).append((key, known))
+                if known is not None:
+                    alike.setdefault((rule.number, _shape(known)), []).append((key, rule, known))
         asked = [
-            _Asked(by_number[number], tuple(range(len(by_number[number].positive))), [k for _, k in own], names, nulls)
-            for (number, names, nulls), own in shapes.items()
+            _Asked(rule, tuple(range(len(rule.positive))), [known for _, _, known in own])
+            for own in alike.values()
+            for _, rule, _ in own[:1]
         ]
-        for each, own, found in zip(asked, shapes.values(), self._all_matches(asked), strict=True):
+        for each, own, found in zip(asked, alike.values(), self._all_matches(asked), strict=True):
             for at, binding in found:
                 yield each.rule, own[at][0], binding
 
-    def matches(
-        self, rule: RuleParts, places: Places, asked: Sequence[Binding], names: Sequence[str], nulls: Sequence[str]
-    ) -> Iterator[tuple[int, Binding]]:
-        """The bindings that make literals true, for many bindings with values for the same `names`."""
-        (found,) = self._all_matches([_Asked(rule, places, asked, tuple(names), tuple(nulls))])
-        return found
+    def matches(self, rule: RuleParts, places: Places, known: Binding) -> Iterator[Binding]:
+        """The bindings that make literals true, with the values that are known."""
+        return (binding for _, binding in self._all_matches([_Asked(rule, places, [known])])[0])
 
     def _all_matches(self, asked: Sequence[_Asked]) -> list[Iterator[tuple[int, Binding]]]:
         """The matches of many rules, asked for together."""
@@ -171,7 +171,7 @@ class Demand:
         made, queries = dict[int, tuple[str, ...]](), []
         for at, each in enumerate(asked):
             if each.places:
-                question, made[at] = self._question(each.rule, each.places, each.names, each.nulls, tested=tested)
+                question, made[at] = self._question(each.rule, each.places, _shape(each.known[0]), tested=tested)
                 used = question_names(question)
                 rows = [(number, *(known[name] for name in used)) for number, known in enumerate(each.known)]
                 queries.append((question, rows))
@@ -186,18 +186,17 @@ class Demand:
             yield number, {**known[number], **dict(zip(names, one_nan(tuple(values)), strict=True))}
 
     def _question(
-        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], *, tested: bool
+        self, rule: RuleParts, places: Places, shape: Shape, *, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
-        shape = rule.number, places, names, nulls, tested
-        known = self.rules.questions
-        if shape not in known:
-            known[shape] = self._made_question(rule, places, names, nulls, tested)
-        return known[shape]
+        questions, kind = self.rules.questions, (rule.number, places, shape, tested)
+        if kind not in questions:
+            questions[kind] = self._made_question(rule, places, shape, tested)
+        return questions[kind]
 
     def _made_question(
-        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], tested: bool
+        self, rule: RuleParts, places: Places, shape: Shape, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
-        schemas = self.rules.program.schemas
+        (names, nulls), schemas = shape, self.rules.program.schemas
         atoms = [rule.positive[place] for place in places]
         inside = dict.fromkeys(name for atom in atoms for name in variables(atom))
         known = [name for name in names if name in inside]
@@ -237,30 +236,26 @@ class Demand:
         number = -1 - list(self.rules.program.schemas).index(relation)
         rule = _row_rule(number, Atom(relation, tuple(map(Variable, names))), types)
         known = {n: value for n, value in zip(names, pattern, strict=False) if not isinstance(value, Symbol)}
-        plain = tuple(name for name, value in known.items() if value is not None)
-        nulls = tuple(name for name, value in known.items() if value is None)
-        found = self.matches(rule, (0,), [known], plain, nulls)
-        return sorted((tuple(binding[name] for name in names) for _, binding in found), key=repr)
+        found = self.matches(rule, (0,), known)
+        return sorted((tuple(binding[name] for name in names) for binding in found), key=repr)
 
     # ---- instances that lack something ------------------------------------------------------------------------------
 
     def lack(self, head: Key, rule: RuleParts, known: Binding, missing: int) -> Iterator[Instance]:
         """Instances of a rule that derive a row and lack so many rows of their bodies."""
-        for each in self._lacking(rule, known, missing):
-            for _, binding in self._all_matches([each])[0]:
+        for places in self._lacking(rule, known, missing):
+            for binding in self.matches(rule, places, known):
                 yield from self.completed(head, rule, binding)
 
-    def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[_Asked]:
+    def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[Places]:
         """The literals of a rule that hold where so many others do not."""
         every = range(len(rule.positive))
-        nulls = tuple(sorted(name for name, value in known.items() if value is None))
-        names = tuple(n for n, value in known.items() if value is not None and not isinstance(value, Symbol))
         for left_out in combinations(every, missing):
             places = tuple(place for place in every if place not in left_out)
             if not all(self.can_gain(rule.positive[place].relation) for place in left_out):
                 continue
             if not any(self._has_symbol(rule.positive[place], known) for place in places):
-                yield _Asked(rule, places, [known], names, nulls)
+                yield places
 
     def prefetch(self, row: Key) -> None:
         """Asks in one job for what the instances of a row are made of, where a job costs more than its answers."""
@@ -274,7 +269,7 @@ class Demand:
             for name in (each for each in rule.names if each not in known):
                 self.world.look_up_columns(self.families.columns_of(name, rule))
             levels = (self._lacking(rule, known, missing) for missing in range(len(rule.positive) + 1))
-            asked += [each for level in levels for each in level]
+            asked += [_Asked(rule, places, [known]) for level in levels for places in level]
         with suppress(DataError):
             self._answered(asked[:MOST_TOGETHER], tested=True)
 

@@ -92,19 +92,6 @@ class Families:
         return found
 
     @cached_property
-    def _closed(self) -> frozenset[Column]:
-        """Families that have no values but the constants of rules."""
-        families = {self.of(column) for column in self._head_terms}
-        named = {
-            family
-            for family in families
-            if family not in self._members
-            and all(isinstance(term, Constant) for column, terms in self._head_terms.items() for term in terms
-                    if self.of(column) == family)
-        }  # fmt: skip
-        return frozenset(named)
-
-    @cached_property
     def computed(self) -> frozenset[Column]:
         """Families that rules compute values of: a symbol of one may turn out to be a value that the family holds."""
         return frozenset(
@@ -195,9 +182,7 @@ class Families:
             yield self._world.column(*column)
 
     def _fresh(self, family: Column, type: Type) -> Iterator[Symbol]:
-        if family not in self._closed:
-            for number in range(1, self.fresh + 1):
-                yield fresh_symbol(family, type, number)
+        yield from (fresh_symbol(family, type, number) for number in range(1, self.fresh + 1))
 
     def is_taken(self, value: Any, family: Column) -> bool:
         """Test whether a value occurs in the family, or the request names it there: then it is not fresh."""

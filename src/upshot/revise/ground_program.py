@@ -123,7 +123,7 @@ class GroundProgram:
             for _, row in group.rows:
                 amount = group.fold.folded(row)
                 if isinstance(amount, Symbol):
-                    found.update((amount.name,) if amount.term is None else variables(amount.term))
+                    found.update(variables(amount.written))
         return found | self._equated
 
     # ---- rows -------------------------------------------------------------------------------------------------------

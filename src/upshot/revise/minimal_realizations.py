@@ -185,7 +185,7 @@ class Search:
         self._count("models")
         model = solver.cheapest(self._lifted)
         if model is not None and self._effects and not self._lifted:
-            alone = (self._effects.get(key, frozenset()) for key in (*model.insert, *model.delete))
+            alone = (self._effects.get(key, frozenset()) for key in model.changes)
             cost = self.preferences.total(model.insert, model.delete)
             self.least = len(frozenset[Key]().union(*alone)), cost
         if model is None:
@@ -288,7 +288,7 @@ class Search:
                 return self._tried(trial, stated, needed)
         if failure:
             self.reached[f"changes whose consequences can be computed: {failure}"] = None
-            self._nogoods.append(Nogood(model.insert | model.delete, needed))
+            self._nogoods.append(Nogood(model.changes, needed))
         else:
             self._exclude(model, stated, needed)
         return None
@@ -307,7 +307,7 @@ class Search:
         """Excludes a candidate that has no values, or contains with all that were tried what was found."""
         is_covered = bool(self.found) and next(self._witnesses(model, stated), None) is not None
         if is_covered or not needed:
-            self._nogoods.append(Nogood(model.insert | model.delete, needed))
+            self._nogoods.append(Nogood(model.changes, needed))
         elif any(name in self.program.totals for each in needed for name in names_of(each)):
             self._nogoods.append(self._whole(model, needed))
         else:
@@ -324,7 +324,7 @@ class Search:
         ]
         names = tuple(dict.fromkeys(each.group for each in totals if each.group in self.program.groups))
         if not names:
-            return Nogood(model.insert | model.delete, needed, is_exact=True)
+            return Nogood(model.changes, needed, is_exact=True)
         rows = frozenset(key for name in names for key in self.program.groups[name].rows if key in model.true)
         return Nogood(frozenset(), needed, False, names, rows)
 
@@ -345,7 +345,7 @@ class Search:
         if trial.presumed:
             self.program.support(trial.presumed, self._portion)
         elif not grown:
-            self._nogoods.append(Nogood(model.insert | model.delete, needed, is_exact=True))
+            self._nogoods.append(Nogood(model.changes, needed, is_exact=True))
         self.world.undo()
         return None
 
@@ -407,9 +407,9 @@ class Search:
         inserted = {(families.of((name, at)), value) for name, row in model.insert for at, value in enumerate(row)}
         apart = [frozenset(each) for each in own.values() if len(each) > 1]
         found = False
-        for fixed in (exact, exact | pinned(stated, types).keys()):
+        for looser in dict.fromkeys((frozenset(exact), frozenset(exact | pinned(stated, types).keys()))):
 
-            def is_usable(name: str, value: Any, free: Collection[str] = fixed) -> bool:
+            def is_usable(name: str, value: Any, free: Collection[str] = looser) -> bool:
                 if name not in symbols or name in free:
                     return True
                 family = symbols[name].family
@@ -418,7 +418,7 @@ class Search:
             for each in witnesses(Assignment(stated, types, apart, is_usable)):
                 found = True
                 yield each
-            if found or fixed == exact | pinned(stated, types).keys():
+            if found:
                 break
         if not found and not is_refuted(stated, types):
             self.reached["the new values that were tried"] = None
@@ -428,7 +428,7 @@ class Search:
     def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Conditions) -> Found | None:
         shown = Description(self.program).stated(trial.model, stated)
         if self._has_too_many(shown):
-            self._nogoods.append(Nogood(trial.model.insert | trial.model.delete, needed, is_within_bounds=True))
+            self._nogoods.append(Nogood(trial.model.changes, needed, is_within_bounds=True))
             return None
         if self._lifted:
             self._conclude(trial.model)
@@ -469,7 +469,7 @@ class Search:
         fresh = self.program.demand.fresh
         families: dict[Column, dict[str, Symbol]] = {}
         for symbol in symbols_of(model).values():
-            for name in (symbol.name,) if symbol.term is None else variables(symbol.term):
+            for name in variables(symbol.written):
                 if name in fresh:
                     families.setdefault(fresh[name].family, {})[name] = fresh[name]
         most = self.program.families.fresh

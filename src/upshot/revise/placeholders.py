@@ -3,7 +3,7 @@ realizations, with the witnesses that those were proven with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,3 +67,18 @@ def named(key: Key, placeholders: Sequence[Placeholder]) -> Row:
         next((each for each in placeholders if each.stands_at((relation, place), value)), value)
         for place, value in enumerate(row)
     )
+
+
+def by_place(placeholders: Sequence[Placeholder]) -> Callable[[Row], str]:
+    """The order of rows with placeholders: that of rows with witnesses, as if those came in the order of the names."""
+    places: dict[str, str] = {}
+    for kind in {each.type.kind for each in placeholders}:
+        alike = [each for each in placeholders if each.type.kind is kind]
+        shown = sorted(repr(each.witness) for each in alike)
+        places |= zip(sorted(each.name for each in alike), shown, strict=True)
+
+    def place(row: Row) -> str:
+        values = [places[each.name] if isinstance(each, Placeholder) else repr(each) for each in row]
+        return f"({', '.join(values)})"
+
+    return place

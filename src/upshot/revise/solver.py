@@ -74,6 +74,10 @@ class Model:
     """True if rows were assumed without a derivation."""
 
     @property
+    def changes(self) -> frozenset[Key]:
+        return self.insert | self.delete
+
+    @property
     def is_settled(self) -> bool:
         return not self.nodes and not self.groups
 
@@ -272,7 +276,7 @@ class Solver:
     def _fresh(self, key: Key) -> list[str]:
         """The fresh values of a row, and those that others in it are computed from."""
         symbols = [value for value in key[1] if isinstance(value, Symbol)]
-        names = chain(*((each.name,) if each.term is None else variables(each.term) for each in symbols))
+        names = chain(*(variables(each.written) for each in symbols))
         return [name for name in names if self._is_fresh(name)]
 
     def _is_fresh(self, name: str) -> bool:
@@ -534,7 +538,8 @@ class Solver:
         those with which the changes contain what is blocked."""
         if not subjects:
             return {}
-        fixed = [atom if (key in model.insert or key in model.delete) else -atom for key, atom in self.changes.items()]
+        changed = model.changes
+        fixed = [atom if key in changed else -atom for key, atom in self.changes.items()]
         fixed += [-atom for atom in self._unknown()]
         fixed += [*self._lifted.values(), -self._apart, -self._blocked]
         excluded: dict[int, tuple[Subject, int]] = {}
