@@ -149,6 +149,7 @@ def test_what_is_computed_of_a_new_value_is_not_called_by_a_name_of_its_own() ->
         ("p() :- e(X, Y), 2 * X + Y = 7.", "2 * ?1 + ?2 = 7"),
         ("p() :- e(X, Y), 7 * X + 3 * Y <= 24.", "7 * ?1 + 3 * ?2 <= 24"),
         ("p() :- e(X, Y), 10 * X + 3 * Y <= 31.", "10 * ?1 + 3 * ?2 <= 31"),
+        ("p() :- e(X, Y), 2 * X <= 3 * Y - 5.", "2 * ?1 <= 3 * ?2 - 5"),
     ],
 )
 def test_values_that_have_to_come_to_something_together_are_stated_in_one(rule: str, stated: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 import upshot
 from upshot import Bounds, Realization
 from upshot.core.types import Kind, Type
-from upshot.revise.conditions import bounds_of, without_implied
 from upshot.revise.ordered_values import Linear, new_value
+from upshot.revise.witnesses import bounds_of, without_implied
 
 LEVELS = """
 .decl person(name: symbol, level: number) check(level > 0)
@@ -92,11 +92,12 @@ def test_what_one_new_value_has_to_be_bounds_another() -> None:
 
 def test_borders_beyond_nearer_ones_are_not_stated() -> None:
     value = new_value("?1")
+    types = {"?1": Type(Kind.NUMBER)}
     near, far, last = (value.plus(Linear((), Fraction(-each))) for each in (1, 5, 7))
     below, apart = frozenset({-1}), frozenset({-1, 1})
-    assert without_implied({far: below, near: below, last: apart}) == {near: below}
-    assert without_implied({far: below, near: apart}) == {far: below, near: apart}
-    assert without_implied({far: frozenset({0}), near: frozenset({1})}) == {far: frozenset({0})}
+    assert without_implied({far: below, near: below, last: apart}, types) == {near: below}
+    assert without_implied({far: below, near: apart}, types) == {far: below, near: apart}
+    assert without_implied({far: frozenset({0}), near: frozenset({1})}, types) == {far: frozenset({0})}
 
 
 def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:

@@ -222,9 +222,11 @@ class Realizations(Iterator[Realization]):
         # The search has propagated it already and seen that the request holds; only rules of users have not had a say.
         effects = None if self._state.compiled.checked.rules else self._world.effects(branch.insert, branch.delete)
         if effects is None:
-            effects = self._tried_with_rules(insert, delete)
-            if effects is None:
+            outcome = _outcome(self._state, insert, delete, self._request)
+            if isinstance(outcome, str):
+                self._unproven.append(outcome)
                 return None
+            effects = outcome
         cost = self._preferences.total(branch.insert, branch.delete)
         placeholders = self._placed(branch)
         return Realization(
@@ -271,22 +273,6 @@ class Realizations(Iterator[Realization]):
         columns = _columns(branch, branch.placeholders)
         found = self._looked.open(columns, branch.consequences.certain) | branch.consequences.open
         return found & self._state.schemas.keys()
-
-    def _tried_with_rules(self, insert: dict[str, list[Row]], delete: dict[str, list[Row]]) -> WhatIf | None:
-        """The effects of the change after the active rules have run; None if it is no longer a realization."""
-        state = self._state
-        try:
-            effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, self._request))
-        except (DataError, RuleError, LimitError) as error:
-            if error.code == "timeout":
-                raise
-            # Whatever stops a change, or its rules, would stop the transaction that makes it.
-            self._unproven.append(error.message)
-            return None
-        if violated := _rejection(state, effects):
-            self._unproven.append(violated)
-            return None
-        return effects
 
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
         """Rows by the names that users give to the relations that keep them."""
@@ -451,13 +437,8 @@ class Revises:
 
     def _would_do(self, realization: Realization) -> bool:
         """Test whether it is a realization in the current state, with the values that it was found with."""
-        state = self._state
         insert, delete = realization.filled(realization.tried)
-        try:
-            effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, realization.request))
-        except (DataError, RuleError, LimitError):
-            return False
-        return not _rejection(state, effects)
+        return not isinstance(_outcome(self._state, insert, delete, realization.request), str)
 
     def repairs(
         self,
@@ -516,10 +497,19 @@ def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tu
     return frozenset(c for c, value in cells if any(each.stands_at(c, value) for each in placeholders))
 
 
-def _rejection(state: DatabaseState, effects: WhatIf) -> str:
-    """The constraint that a change with these effects would violate, if it would be rejected."""
+def _outcome(
+    state: DatabaseState, insert: Mapping[str, Iterable[Row]], delete: Mapping[str, Iterable[Row]], request: Request
+) -> WhatIf | str:
+    """The effects of a change after the active rules have run; or why it is no realization."""
+    try:
+        effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, request))
+    except (DataError, RuleError, LimitError) as error:
+        if error.code == "timeout":
+            raise
+        # Whatever stops a change, or its rules, would stop the transaction that makes it.
+        return error.message
     for name, witnesses in effects.violations.items():
         policy = state.compiled.checked.constraints.get(name)
         if witnesses and (policy is None or policy.on_violation == "reject"):
             return f"{'the key of' if policy is None else 'the constraint'} `{name}` would be violated"
-    return ""
+    return effects

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.revise.built_ins import UNKNOWN, variables
+from upshot.revise.candidates import Trial
 from upshot.revise.conditions import (
     ANY,
     Condition,
+    Conditions,
     Signs,
     Subject,
+    all_replaced,
+    as_written,
+    linear_value,
     names_of,
-    pinned,
-    renamed,
     substituted,
-    symbol_term,
-    with_values,
-    without_implied,
     without_symbols,
     words,
 )
-from upshot.revise.effects import Consequences, Formula, in_words, is_decided, linear_value
+from upshot.revise.effects import Consequences, Formula, is_decided
 from upshot.revise.ground_program import GroundProgram
 from upshot.revise.groups import total_value, with_totals
-from upshot.revise.ordered_values import Linear, new_value, number_of
+from upshot.revise.ordered_values import Linear, in_words, new_value, number, number_of
 from upshot.revise.placeholders import Placeholder, Symbol
 from upshot.revise.request import Column, Key
 from upshot.revise.solver import Model
-from upshot.revise.trial import Trial
-from upshot.syntax.ast import Atom, Call, Comparison, Constant, Term
+from upshot.revise.witnesses import pinned, without_implied
+from upshot.syntax.ast import Atom, Call, Comparison, Constant, Variable
 from upshot.syntax.printing import print_formula
 from upshot.values.structures import MAKE
 
@@ -50,7 +50,7 @@ class Found:
 class Stated:
     """Conditions on the fresh values of a candidate that are left `open`, and the types of all that they name."""
 
-    conditions: Mapping[Subject, Signs]
+    conditions: Conditions
     open: Mapping[str, Symbol]
     types: Mapping[str, Any]
 
@@ -61,7 +61,7 @@ class Description:
 
     program: GroundProgram
 
-    def stated(self, model: Model, stated: Mapping[Subject, Signs]) -> Stated:
+    def stated(self, model: Model, stated: Conditions) -> Stated:
         """The conditions on the fresh values of a candidate that they do not determine."""
         symbols = symbols_of(model)
         types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
@@ -69,10 +69,11 @@ class Description:
         fixed = {name: value for name, value in pinned(stated, types).items() if name in symbols}
         hidden = types.keys() - symbols.keys() - _field_names(stated, symbols.keys()).keys()
         plain = without_symbols(stated, hidden, types)
-        shown = self._narrowed(with_values(plain, fixed, types) or {})
+        values = {name: Constant(value, types[name]) for name, value in fixed.items()}
+        shown = self._narrowed(all_replaced(plain, values, types) or {})
         return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
 
-    def _narrowed(self, stated: Mapping[Subject, Signs]) -> dict[Subject, Signs]:
+    def _narrowed(self, stated: Conditions) -> dict[Subject, Signs]:
         """The conditions without what fresh values cannot be."""
         found = {}
         for subject, signs in stated.items():
@@ -90,9 +91,9 @@ class Description:
         names = {name: f"?{number}" for number, name in enumerate(order, 1)}
         stated = without_implied(dict(shown), types)
         every = names | _field_names(stated, names)
-        called = {renamed(each, every): signs for each, signs in stated.items() if every.keys() >= {*names_of(each)}}
-        called = {_rescaled(each, signs)[0]: _rescaled(each, signs)[1] for each, signs in called.items()}
-        told = {every.get(name, name): type for name, type in types.items()}
+        told = {**types} | {every.get(name, name): type for name, type in types.items()}
+        named = {each: signs for each, signs in stated.items() if every.keys() >= {*names_of(each)}}
+        called = all_replaced(named, {name: Variable(other) for name, other in every.items()}, told) or {}
         texts = list(words(called, told))
         texts += [text for text in self._apart(open_, names, called) if text not in texts]
         texts += [text for text in self._negations(trial, names) if text not in texts]
@@ -105,7 +106,7 @@ class Description:
 
     def _consequences(
         self, trial: Trial, placeholders: Collection[Placeholder], names: Mapping[str, str],
-        shown: Mapping[Subject, Signs], types: Mapping[str, Any],
+        shown: Conditions, types: Mapping[str, Any],
     ) -> Consequences:  # fmt: skip
         """Rows of views that move with fresh values, and the views of which the conditions do not tell all."""
         by_name = {each.name: each for each in placeholders}
@@ -118,7 +119,7 @@ class Description:
                 continue
             row = []
             for value, now in zip(key[1], trial.concrete(key)[1], strict=True):
-                linear = linear_value(value, totals, known) if isinstance(value, Symbol) else None
+                linear = linear_value(value, known, totals) if isinstance(value, Symbol) else None
                 if isinstance(value, Symbol) and linear is None:
                     open_.add(key[0])
                 row.append(now if linear is None else _shown(linear, now, names, by_name))
@@ -131,9 +132,7 @@ class Description:
         certain = {name for name in self.program.rules.by_view if name not in open_}
         return Consequences(rows, frozenset(open_ | ({*self.program.rules.folds} & open_)), frozenset(certain))
 
-    def _is_decided(
-        self, condition: Condition, model: Model, shown: Mapping[Subject, Signs], types: Mapping[str, Any]
-    ) -> bool:
+    def _is_decided(self, condition: Condition, model: Model, shown: Conditions, types: Mapping[str, Any]) -> bool:
         """Test whether the shown conditions decide another one, which may be on the values of groups."""
         left = with_totals({condition.subject: condition.signs}, self.program, model.true)
         return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
@@ -150,17 +149,15 @@ class Description:
         for name, symbol in stated.open.items():
             for relation, row in rows if symbol.is_fresh else ():
                 for place, value in enumerate(row):
-                    number = number_of(value)
-                    is_apart = number is not None and families.of((relation, place)) == symbol.family
-                    if number is None or not is_apart or value in witnesses or families.is_taken(value, symbol.family):
+                    at = number_of(value)
+                    is_apart = at is not None and families.of((relation, place)) == symbol.family
+                    if at is None or not is_apart or value in witnesses or families.is_taken(value, symbol.family):
                         continue
-                    border = new_value(name).minus(Linear((), number))
+                    border = new_value(name).minus(number(at))
                     shown[border] = shown.get(border, ANY) & Signs((-1, 1))
         return shown
 
-    def _apart(
-        self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Mapping[Subject, Signs]
-    ) -> Iterator[str]:
+    def _apart(self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Conditions) -> Iterator[str]:
         """That fresh values of one family differ, unless their conditions imply it."""
         ordered = [name for name in names if name in open_]
         for place, one in enumerate(ordered):
@@ -174,19 +171,13 @@ class Description:
 
     def _negations(self, trial: Trial, names: Mapping[str, str]) -> Iterator[str]:
         """That a row is absent which could be one of many stored ones: `!b(?1 * 2)`."""
-        types = self.program.demand.types
+        called = {name: Variable(other) for name, other in names.items()}
         for name, row in trial.negations:
-            terms: list[Term] = []
-            for value, column in zip(row, self.program.rules.program.schemas[name].columns, strict=True):
-                term = symbol_term(value) if isinstance(value, Symbol) else Constant(value, column.type)
-                named = {each: Symbol(names.get(each, each), types[each], ("", 0)) for each in variables(term)}
-                same = substituted(Comparison("=", term, term), named, types)
-                assert isinstance(same, Comparison), "an equation stays one"
-                terms.append(same.left)
-            if names.keys() & {
-                each for value in row if isinstance(value, Symbol) for each in variables(symbol_term(value))
-            }:
-                yield f"!{print_formula(Atom(self.program.rules.shown(name), tuple(terms)))}"
+            columns = self.program.rules.program.schemas[name].columns
+            terms = [as_written(value, column.type) for value, column in zip(row, columns, strict=True)]
+            if any(names.keys() & {*variables(term)} for term in terms):
+                shown = tuple(substituted(term, called) for term in terms)
+                yield f"!{print_formula(Atom(self.program.rules.shown(name), shown))}"
 
     def _columns(self, symbol: Symbol, model: Model) -> frozenset[Column]:
         """The columns of the families that a symbol is inserted into."""
@@ -207,7 +198,7 @@ def symbols_of(model: Model) -> dict[str, Symbol]:
     }
 
 
-def _field_names(stated: Mapping[Subject, Signs], names: Collection[str]) -> dict[str, str]:
+def _field_names(stated: Conditions, names: Collection[str]) -> dict[str, str]:
     """Names for the fields of fresh records that no row has: `?1 = [7, ?2]`."""
     fields = dict.fromkeys(
         name
@@ -223,14 +214,7 @@ def _shown(value: Linear, now: Any, names: Mapping[str, str], placeholders: Mapp
     """A value that moves with fresh ones, as it is shown."""
     if any(name not in names for name, _ in value.parts):
         return now
-    called = Linear(tuple(sorted((names[name], factor) for name, factor in value.parts)), value.more)
+    called = value.replaced({name: new_value(names[name]) for name, _ in value.parts})
     if called.is_bare:
         return placeholders[called.parts[0][0]]
     return Formula(in_words(called), now) if called.parts else now
-
-
-def _rescaled(subject: Subject, signs: Signs) -> tuple[Subject, Signs]:
-    if isinstance(subject, Linear) and subject.parts:
-        turned = subject.parts[0][1] < 0
-        return subject.scaled(), Signs(-each for each in signs) if turned else signs
-    return subject, signs

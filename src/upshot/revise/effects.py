@@ -7,22 +7,17 @@ that were tried tell the rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.revise.built_ins import UNKNOWN, value_of
-from upshot.revise.conditions import ANY, Assignment, Condition, Signs, Subject, is_refuted, names_of
-from upshot.revise.ordered_values import Linear, NotLinearError, new_value, number_of, symbolic
-from upshot.revise.placeholders import Symbol
+from upshot.revise.conditions import ANY, Condition, Conditions, names_of
 from upshot.revise.request import Column, Key, Row
 from upshot.revise.rule_forms import cells, made_columns
 from upshot.revise.rules import GroupedView, columns_in, fold_of
+from upshot.revise.witnesses import is_refuted
 from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Comparison, Not, Variable, Wildcard
 
@@ -39,48 +34,6 @@ class Formula:
         return self.name
 
 
-def linear_value(symbol: Symbol, totals: Mapping[str, Linear | None], types: Mapping[str, Any]) -> Linear | None:
-    """A symbol as a linear expression of fresh values; None if it is none."""
-    if symbol.group is not None:
-        return totals.get(symbol.name)
-    if symbol.term is None:
-        return new_value(symbol.name)
-    binding: dict[str, Any] = {}
-    for name in variables(symbol.term):
-        binding[name] = totals[name] if name in totals else new_value(name)
-        if binding[name] is None:
-            return None
-    try:
-        made = symbolic(symbol.term, binding, types, lambda term: value_of(term, {}, types))
-    except NotLinearError:
-        return None
-    if isinstance(made, Linear):
-        return made
-    number = None if made is UNKNOWN else number_of(made)
-    return None if number is None else Linear((), number)
-
-
-def in_words(value: Linear) -> str:
-    """A value as a program computes it.
-
-    >>> in_words(new_value("?1").plus(Linear((), Fraction(-19))))
-    '?1 - 19'
-    """
-    share = math.lcm(*(factor.denominator for _, factor in value.parts))
-    whole = value.times(Fraction(share))
-    terms = [(factor, name if abs(factor) == 1 else f"{abs(factor)} * {name}") for name, factor in whole.parts]
-    terms += [(whole.more, _decimal(abs(whole.more)))] * bool(whole.more)
-    terms.sort(key=lambda each: each[0] < 0)
-    first, *others = terms
-    text = f"{'-' if first[0] < 0 else ''}{first[1]}"
-    text += "".join(f" {'-' if factor < 0 else '+'} {term}" for factor, term in others)
-    return text if share == 1 else f"({text}) / {share}.0"
-
-
-def _decimal(number: Fraction) -> str:
-    return str(Decimal(number.numerator) / Decimal(number.denominator))
-
-
 @dataclass(frozen=True, slots=True)
 class Consequences:
     """Rows of views that fresh values bring, by their rows with witnesses; views of which that is not all (`open`), and
@@ -91,13 +44,13 @@ class Consequences:
     certain: frozenset[str] = frozenset()
 
 
-def is_decided(condition: Condition, stated: Mapping[Subject, Signs], types: Mapping[str, Any]) -> bool:
+def is_decided(condition: Condition, stated: Conditions, types: Mapping[str, Any]) -> bool:
     """Test whether stated conditions decide another one."""
     if not {*names_of(condition.subject)} <= types.keys():
         return False
     for signs in (condition.signs, ANY - condition.signs):
         both = {**stated, condition.subject: stated.get(condition.subject, ANY) & signs}
-        if is_refuted(Assignment(both, types)):
+        if is_refuted(both, types):
             return True
     return False
 

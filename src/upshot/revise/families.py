@@ -36,15 +36,14 @@ class Families:
         self._named: dict[Column, dict[Any, None]] = {}
         self._found: dict[Column, dict[Any, None]] = {}
         self.found = 0
-        every = [rule for listed in rules.by_view.values() for rule in listed]
-        for rule in every:
+        for rule in rules.every:
             self._join_rule(rule)
         for fold in rules.folds.values():
             for place in range(fold.width):
                 self._join((fold.view, place), (fold.below, place))
             if fold.function in ("min", "max") and fold.target is not None:
                 self._join((fold.view, fold.width), (fold.below, fold.target))
-        for rule in every:
+        for rule in rules.every:
             self._note_constants(rule)
         for relation, row in sorted(named, key=repr):
             for place, value in enumerate(row):
@@ -93,19 +92,6 @@ class Families:
         return found
 
     @cached_property
-    def _closed(self) -> frozenset[Column]:
-        """Families that have no values but the constants of rules."""
-        families = {self.of(column) for column in self._head_terms}
-        named = {
-            family
-            for family in families
-            if family not in self._members
-            and all(isinstance(term, Constant) for column, terms in self._head_terms.items() for term in terms
-                    if self.of(column) == family)
-        }  # fmt: skip
-        return frozenset(named)
-
-    @cached_property
     def computed(self) -> frozenset[Column]:
         """Families that rules compute values of: a symbol of one may turn out to be a value that the family holds."""
         return frozenset(
@@ -118,12 +104,11 @@ class Families:
     def _head_terms(self) -> dict[Column, list[Term]]:
         """The terms of rules that give columns of views their values, but for those of the same family."""
         found: dict[Column, list[Term]] = {}
-        for rules in self._rules.by_view.values():
-            for rule in rules:
-                for name, column in cells([rule.head]):
-                    handed = any(True for _ in columns_in(name, rule.positive))
-                    term = Constant(rule.constants[name]) if name in rule.constants else Variable(name)
-                    found.setdefault(column, []).extend([] if handed else [term])
+        for rule in self._rules.every:
+            for name, column in cells([rule.head]):
+                handed = any(True for _ in columns_in(name, rule.positive))
+                term = Constant(rule.constants[name]) if name in rule.constants else Variable(name)
+                found.setdefault(column, []).extend([] if handed else [term])
         return found
 
     @cached_property
@@ -138,7 +123,7 @@ class Families:
                     found[each] = min(roots)
             found.update((each, min(roots)) for each in roots)
 
-        for rule in (rule for listed in self._rules.by_view.values() for rule in listed):
+        for rule in self._rules.every:
             for literal in rule.built_ins:
                 join([self.variable(name, rule) for name in variables(literal)] or [("", 0)])
         for fold in self._rules.folds.values():
@@ -197,9 +182,7 @@ class Families:
             yield self._world.column(*column)
 
     def _fresh(self, family: Column, type: Type) -> Iterator[Symbol]:
-        if family not in self._closed:
-            for number in range(1, self.fresh + 1):
-                yield fresh_symbol(family, type, number)
+        yield from (fresh_symbol(family, type, number) for number in range(1, self.fresh + 1))
 
     def is_taken(self, value: Any, family: Column) -> bool:
         """Test whether a value occurs in the family, or the request names it there: then it is not fresh."""

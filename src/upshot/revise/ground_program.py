@@ -21,13 +21,12 @@ from typing import Any
 
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import Condition, Subject, names_of
+from upshot.revise.demand import Demand, Instance, SearchLimits, has_symbol
 from upshot.revise.families import Families
-from upshot.revise.instances import Demand, Instance, has_symbol
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import INSERT, Key, Preferences, Request, Row, World
+from upshot.revise.request import INSERT, Key, Request, Row, World
 from upshot.revise.rules import GroupedView, Handed, RuleParts, Rules, arguments
-from upshot.syntax.ast import Atom
 
 MOST_SUPPORTED = 1_000
 """Instances that are looked for at a time of a row with the value of another group."""
@@ -84,14 +83,10 @@ class GroundProgram:
 
     def __init__(self, world: World, rules: Rules, families: Families, request: Request, limits: SearchLimits) -> None:
         self.world, self.rules, self.families, self.request = world, rules, families, request
-        self.demand = Demand(world, rules, families)
-        self.demand.is_possible = self._is_possible
-        self.demand.can_gain = self._can_gain
-        self._settled = rules.settled(limits.preferences.frozen) if limits.preferences.frozen else frozenset()
+        self.demand = Demand(world, rules, families, limits)
         self.limits = limits
         self.nodes: dict[Key, Node] = {}
         self._views: list[Node] = []
-        self._users: dict[str, list[tuple[RuleParts, int]]] | None = None
         self.groups: dict[tuple[str, Row], GroupNode] = {}
         self.subjects: dict[Subject, None] = {}
         self._equated: set[str] = set()
@@ -128,7 +123,7 @@ class GroundProgram:
             for _, row in group.rows:
                 amount = group.fold.folded(row)
                 if isinstance(amount, Symbol):
-                    found.update((amount.name,) if amount.term is None else variables(amount.term))
+                    found.update(variables(amount.written))
         return found | self._equated
 
     # ---- rows -------------------------------------------------------------------------------------------------------
@@ -205,28 +200,6 @@ class GroundProgram:
     def _names_total(self, rule: RuleParts) -> bool:
         totals = (arguments(atom)[-1] for atom in rule.positive if atom.relation in self.rules.folds)
         return any(each in arguments(rule.head) for each in totals)
-
-    def _is_possible(self, instance: Instance) -> bool:
-        """Test whether the frozen relations let an instance hold at all."""
-        preferences = self.limits.preferences
-        if not preferences.frozen:
-            return True
-        for keys, sign in ((instance.positive, INSERT), (instance.negative, "-")):
-            for key in keys:
-                if preferences.is_frozen(key[0], sign) and self.rules.is_base(key[0]):
-                    stored = not has_symbol(key) and self.world.stored(key)
-                    if stored == (sign == "-"):
-                        self.limits.frozen[key[0]] = None
-                        return False
-        return True
-
-    def _can_gain(self, relation: str) -> bool:
-        """Test whether the frozen relations let a relation gain rows."""
-        if (relation, INSERT) not in self._settled:
-            return True
-        below = self.rules.below([relation])
-        self.limits.frozen |= {name: None for name, sign in sorted(self.limits.preferences.frozen) if name in below}
-        return False
 
     # ---- instances --------------------------------------------------------------------------------------------------
 
@@ -345,21 +318,6 @@ class GroundProgram:
                 found.append((atom.relation, pattern))
         return found
 
-    def users(self, relation: str) -> list[tuple[RuleParts, int]]:
-        """The rules that read a relation, and the positive literals that do."""
-        if self._users is None:
-            self._users = {}
-            for rules in self.rules.by_view.values():
-                for rule in rules:
-                    for place, atom in enumerate(rule.positive):
-                        self._users.setdefault(atom.relation, []).append((rule, place))
-        return self._users.get(relation, [])
-
-    def negators(self, relation: str) -> Iterator[tuple[RuleParts, Atom]]:
-        """The rules that negate a relation, and the literals that do."""
-        rules = (rule for listed in self.rules.by_view.values() for rule in listed)
-        yield from ((rule, atom) for rule in rules for atom in rule.negative if atom.relation == relation)
-
     # ---- groups -----------------------------------------------------------------------------------------------------
 
     def _want_group(self, key: Key, depth: int) -> None:
@@ -466,11 +424,3 @@ class GroundProgram:
             yield value
         if type.nullable:
             yield None
-
-
-@dataclass(slots=True)
-class SearchLimits:
-    """The preferences of a search, and what was left out for them or for its bounds."""
-
-    preferences: Preferences
-    frozen: dict[str, None] = field(default_factory=dict)

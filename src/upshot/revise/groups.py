@@ -7,6 +7,7 @@ comes to is always decided freely, and computed for each candidate.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -14,24 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.types import Kind
 from upshot.revise.conditions import (
-    Assignment,
+    Conditions,
     Signs,
     Subject,
+    all_replaced,
     condition_of,
-    is_refuted,
+    linear_value,
     names_of,
-    pinned,
     signed,
-    symbol_term,
-    with_values,
 )
-from upshot.revise.effects import linear_value
+from upshot.revise.demand import has_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode
-from upshot.revise.instances import has_symbol
-from upshot.revise.ordered_values import Linear, as_linear, new_value, number_of, value_at
+from upshot.revise.ordered_values import Linear, number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key
 from upshot.revise.rules import COUNT
+from upshot.revise.witnesses import is_refuted, pinned
 from upshot.syntax.ast import Comparison, Constant
 from upshot.values.aggregates import AGGREGATES
 
@@ -170,12 +169,12 @@ class GroupRules:
     def _row(self, key: Key, value: Any, side: int, border: Linear) -> list[int]:
         """A literal for a row that is there and whose value lies on a side of a border; none if it does not."""
         solver, demand = self._solver, self._solver.program.demand
-        moving = as_linear(value) if not isinstance(value, Symbol) else linear_value(value, {}, demand.types)
+        moving = linear_value(value, demand.types)
         if moving is not None:
             made = demand.narrowed(signed(moving.minus(border), Signs((side,))))
         elif isinstance(value, Symbol) and not border.parts and value_at(border.more, value.type) is not None:
             at = Constant(value_at(border.more, value.type), value.type)
-            made = condition_of(Comparison("<=>"[side + 1], symbol_term(value), at), demand.types)
+            made = condition_of(Comparison("<=>"[side + 1], value.written, at), demand.types)
         else:
             made = False
         if isinstance(made, bool):
@@ -188,44 +187,23 @@ class GroupRules:
 # ---- what groups come to in a candidate ----------------------------------------------------------------------------
 
 
-def with_totals(
-    needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]
-) -> dict[Subject, Signs] | None:
+def with_totals(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> dict[Subject, Signs] | None:
     """Conditions with what groups come to in the place of their symbols; None if that contradicts them."""
-    found: dict[Subject, Signs] = {}
+    kept: dict[Subject, Signs] = {}
+    totals: dict[str, Linear] = {}
     for subject, signs in needed.items():
-        made: Any = subject
-        totals = [name for name in names_of(subject) if name in program.totals]
-        if totals:
-            if not isinstance(subject, Linear):
-                return None
-            made = Linear((), subject.more)
-            for name, factor in subject.parts:
-                if name in totals:
-                    value = total_value(program.totals[name], program, true)
-                    if value is None and _is_undecided(program.totals[name], program, true):
-                        return None
-                    if value is None:
-                        break
-                else:
-                    value = new_value(name)
-                made = made.plus(value.times(factor))
-            else:
-                name = ""
-            if name:
-                continue
-        condition = with_values({made: signs}, {}, program.demand.types) if isinstance(
-            made, Linear) else {made: signs}  # fmt: skip
-        if condition is None:
+        names = [name for name in names_of(subject) if name in program.totals]
+        values = {name: total_value(program.totals[name], program, true) for name in names}
+        totals |= {name: value for name, value in values.items() if value is not None}
+        unknown = [program.totals[name] for name, value in values.items() if value is None]
+        if (names and not isinstance(subject, Linear)) or any(_is_undecided(each, program, true) for each in unknown):
             return None
-        for each, own in condition.items():
-            found[each] = found.get(each, frozenset((-1, 0, 1))) & own
-            if not found[each]:
-                return None
-    return found
+        if not unknown:
+            kept[subject] = signs
+    return all_replaced(kept, totals, program.demand.types)
 
 
-def is_contradictory(needed: Mapping[Subject, Signs], program: GroundProgram, true: Collection[Key]) -> bool:
+def is_contradictory(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> bool:
     """Test whether conditions contradict what the groups that they name come to with their rows in a candidate."""
     named = [name for each in needed for name in names_of(each) if name in program.totals]
     if not named or any(not isinstance(each, Linear) and {*named} & {*names_of(each)} for each in needed):
@@ -234,7 +212,7 @@ def is_contradictory(needed: Mapping[Subject, Signs], program: GroundProgram, tr
     if stated is None:
         return True
     types = {name: program.demand.types[name] for each in stated for name in names_of(each)}
-    if is_refuted(Assignment(stated, types)):
+    if is_refuted(stated, types):
         return True
     values = pinned(stated, types)
     groups = map(program.group_of, dict.fromkeys(named))
@@ -264,37 +242,19 @@ def _is_undecided(total: Symbol, program: GroundProgram, true: Collection[Key]) 
 
 def group_value(group: GroupNode, true: Collection[Key], types: Mapping[str, Any]) -> Linear | None:
     """The value of a group, with symbols for fresh amounts; None if it has no rows or is no sum of them."""
-    rows = {group.fold.same(key): key[1] for key in group.rows if key in true}
-    amounts = [group.fold.folded(row) for row in rows.values()]
-    amounts = [each for each in amounts if each is not None]
-    if not amounts:
-        return None
-    if not group.fold.is_followed:
-        if group.fold.amount is None or any(isinstance(each, Symbol) for each in amounts):
+    fold = group.fold
+    rows = {fold.same(key): key[1] for key in group.rows if key in true}
+    amounts = [amount for row in rows.values() if (amount := fold.folded(row)) is not None]
+    if not fold.is_followed:
+        if not amounts or fold.amount is None or any(isinstance(each, Symbol) for each in amounts):
             return None
-        return as_linear(AGGREGATES[group.fold.function].python(amounts, group.fold.amount))
-    made = []
-    for each in amounts:
-        if isinstance(each, Symbol):
-            value = linear_value(each, {}, types)
-            if value is None:
-                return None
-            made.append(value)
-        else:
-            number = number_of(each)
-            if number is None:
-                return None
-            made.append(Linear((), number))
-    match group.fold.function:
-        case "min" | "max":
-            if len(made) == 1:
-                return made[0]
-            if any(each.parts for each in made):
-                return None
-            pick = min if group.fold.function == "min" else max
-            return Linear((), pick(each.more for each in made))
-        case function:
-            total = made[0]
-            for each in made[1:]:
-                total = total.plus(each)
-            return total.times(Fraction(1, len(made))) if function == "mean" else total
+        return linear_value(AGGREGATES[fold.function].python(amounts, fold.amount), types)
+    made = [value for each in amounts if (value := linear_value(each, types)) is not None]
+    if not made or len(made) < len(amounts):
+        return None
+    if fold.function in ("min", "max"):
+        if len(made) > 1 and any(each.parts for each in made):
+            return None
+        return (min if fold.function == "min" else max)(made, key=lambda each: each.more)
+    total = functools.reduce(Linear.plus, made)
+    return total.times(Fraction(1, len(made))) if fold.function == "mean" else total

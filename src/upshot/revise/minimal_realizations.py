@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice, permutations, product
@@ -24,31 +24,19 @@ from upshot.core.errors import DataError, LimitError, counted
 from upshot.core.types import Kind
 from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
-from upshot.revise.conditions import (
-    Assignment,
-    Condition,
-    Signs,
-    Subject,
-    condition_of,
-    is_refuted,
-    names_of,
-    pinned,
-    renamed,
-    sign_of,
-    symbol_term,
-    witnesses,
-)
+from upshot.revise.candidates import MOST_SPREAD, Trial
+from upshot.revise.conditions import Condition, Conditions, Signs, Subject, all_replaced, equal, names_of, sign_of
+from upshot.revise.demand import SearchLimits, has_symbol
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
-from upshot.revise.ground_program import GroundProgram, SearchLimits, Stage
+from upshot.revise.ground_program import GroundProgram, Stage
 from upshot.revise.groups import is_contradictory, with_totals
-from upshot.revise.instances import has_symbol
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Request, World
 from upshot.revise.rules import COUNT, Rules
 from upshot.revise.solver import Model, Nogood, Solver
-from upshot.revise.trial import MOST_SPREAD, Trial
-from upshot.syntax.ast import Comparison, Variable
+from upshot.revise.witnesses import Assignment, is_refuted, pinned, witnesses
+from upshot.syntax.ast import Variable
 
 Element = TypeVar("Element", bound=Hashable)
 
@@ -74,7 +62,7 @@ class Form:
 
     rows: tuple[Key, ...]
     found: Found
-    conditions: Mapping[Subject, Signs]
+    conditions: Conditions
     types: Mapping[str, Any]
     families: Families
 
@@ -137,7 +125,8 @@ class Search:
     _program: GroundProgram | None = None
     _solver: Solver | None = None
     _nogoods: list[Nogood] = field(default_factory=list)
-    _new_nogoods: list[Nogood] = field(default_factory=list)
+    _blocked: int = 0
+    """How many of them the solver knows."""
     _forms: list[Form] = field(default_factory=list)
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""
@@ -178,15 +167,12 @@ class Search:
         except LimitError as error:
             if error.code != "timeout" or time.monotonic() - begun < left:
                 raise
-            self._end(counted(self.bounds.seconds, "second"))
+            self.reached[counted(self.bounds.seconds, "second")] = None
+            self.is_exhausted = True
             return None
         finally:
             self.world.undo()
             self.spent += time.monotonic() - begun
-
-    def _end(self, bound: str) -> None:
-        self.reached[bound] = None
-        self.is_exhausted = True
 
     def _count(self, what: str, number: int = 1) -> None:
         self.counts[what] += number
@@ -199,7 +185,7 @@ class Search:
         self._count("models")
         model = solver.cheapest(self._lifted)
         if model is not None and self._effects and not self._lifted:
-            alone = (self._effects.get(key, frozenset()) for key in (*model.insert, *model.delete))
+            alone = (self._effects.get(key, frozenset()) for key in model.changes)
             cost = self.preferences.total(model.insert, model.delete)
             self.least = len(frozenset[Key]().union(*alone)), cost
         if model is None:
@@ -228,12 +214,10 @@ class Search:
             program.is_grown = False
             self._note_effects()
             self._solver = Solver(program, self.preferences, self.bounds, self._effects)
-            program.is_grown = False
-            self._new_nogoods, self._nogoods = [*self._nogoods, *self._new_nogoods], []
-        if self._new_nogoods:
-            self._solver.block(self._new_nogoods)
-            self._nogoods += self._new_nogoods
-            self._new_nogoods = []
+            program.is_grown, self._blocked = False, 0
+        if self._blocked < len(self._nogoods):
+            self._solver.block(self._nogoods[self._blocked :])
+            self._blocked = len(self._nogoods)
         return self._solver
 
     def _note_effects(self) -> None:
@@ -279,71 +263,78 @@ class Search:
 
     def _examined(self, solver: Solver, model: Model) -> Found | None:
         """The realization that a candidate is; None if it is none, and then it does not come again."""
-        stated: dict[Subject, Signs] = {}
-        values: dict[str, Any] = {}
-        subjects = self._relevant(model)
-        needed: dict[Subject, Signs] = {}
-        if subjects:
-            needed = solver.needed(model, subjects)
-            made = with_totals(needed, self.program, model.true)
-            if made is None or is_contradictory(needed, self.program, model.true):
-                self._new_nogoods.append(self._whole(model, needed))
-                return None
-            stated = made
+        needed = solver.needed(model, self._relevant(model))
+        stated = with_totals(needed, self.program, model.true)
+        if stated is None or is_contradictory(needed, self.program, model.true):
+            self._nogoods.append(self._whole(model, needed))
+            return None
         for symbol in symbols_of(model).values():
             if symbol.term is not None:
-                same = condition_of(Comparison("=", Variable(symbol.name), symbol.term), self.program.demand.types)
+                same = equal(Variable(symbol.name), symbol.term, self.program.demand.types)
                 assert isinstance(same, Condition), "it is named in one side only"
                 stated[same.subject] = same.signs
-        if symbols_of(model):
-            tried = islice(self._witnesses(model, stated), MOST_COVERED if self.found else None)
-            found = next((each for each in tried if not self._is_covered(model, each)), None)
-            if found is None and self._is_covering(model, stated):
-                self._new_nogoods.append(Nogood(model.insert | model.delete, needed))
-                return None
-            if found is None:
-                self._refute(model, stated, needed)
-                return None
-            values = found
-        return self._tried(model, values, stated, needed)
+        failure = ""
+        for values in islice(self._uncovered(model, stated), MOST_WITNESSES):
+            self._count("candidates", not failure)
+            trial = Trial(self.world, self.program, self.constraints, model, values)
+            try:
+                trial.stage()
+            except (DataError, LimitError) as error:
+                if error.code in ("timeout", "interrupted"):
+                    raise
+                self.world.undo()
+                failure = error.message
+            else:
+                return self._tried(trial, stated, needed)
+        if failure:
+            self.reached[f"changes whose consequences can be computed: {failure}"] = None
+            self._nogoods.append(Nogood(model.changes, needed))
+        else:
+            self._exclude(model, stated, needed)
+        return None
 
-    def _is_covered(self, model: Model, values: Mapping[str, Any]) -> bool:
-        """Test whether a candidate with these values contains a realization that was found."""
-        insert = Trial(self.world, self.program, self.constraints, model, values).insert
-        return any(each.is_part_of(insert, model.delete) for each in self._forms)
+    def _uncovered(self, model: Model, stated: Conditions) -> Iterator[dict[str, Any]]:
+        """Values of the symbols with which a candidate contains no realization that was found."""
+        if not symbols_of(model):
+            yield {}
+            return
+        for values in islice(self._witnesses(model, stated), MOST_COVERED if self.found else None):
+            insert = Trial(self.world, self.program, self.constraints, model, values).insert
+            if not any(each.is_part_of(insert, model.delete) for each in self._forms):
+                yield values
 
-    def _is_covering(self, model: Model, stated: Mapping[Subject, Signs]) -> bool:
-        """Test whether there are values at all."""
-        return bool(self.found) and next(self._witnesses(model, stated), None) is not None
+    def _exclude(self, model: Model, stated: Conditions, needed: Conditions) -> None:
+        """Excludes a candidate that has no values, or contains with all that were tried what was found."""
+        is_covered = bool(self.found) and next(self._witnesses(model, stated), None) is not None
+        if is_covered or not needed:
+            self._nogoods.append(Nogood(model.changes, needed))
+        elif any(name in self.program.totals for each in needed for name in names_of(each)):
+            self._nogoods.append(self._whole(model, needed))
+        else:
+            types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
+            fewest = _fewest(stated, lambda some: is_refuted(some, types))
+            self._nogoods.append(Nogood(frozenset(), fewest))
 
-    def _whole(self, model: Model, needed: Mapping[Subject, Signs]) -> Nogood:
+    def _whole(self, model: Model, needed: Conditions) -> Nogood:
         """A nogood of exactly this candidate; or of its groups, if it is their values that contradict conditions, and
         of as few of those as do."""
-        if is_contradictory(needed, self.program, model.true):
-            for each in list(needed):
-                fewer = {subject: signs for subject, signs in needed.items() if subject != each}
-                if is_contradictory(fewer, self.program, model.true):
-                    needed = fewer
+        needed = _fewest(needed, lambda some: is_contradictory(some, self.program, model.true))
         totals = [
             self.program.totals[name] for each in needed for name in names_of(each) if name in self.program.totals
         ]
         names = tuple(dict.fromkeys(each.group for each in totals if each.group in self.program.groups))
         if not names:
-            return Nogood(model.insert | model.delete, needed, is_exact=True)
+            return Nogood(model.changes, needed, is_exact=True)
         rows = frozenset(key for name in names for key in self.program.groups[name].rows if key in model.true)
         return Nogood(frozenset(), needed, False, names, rows)
 
-    def _tried(
-        self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]
-    ) -> Found | None:
-        trial = self._staged(model, values, stated, needed)
-        if trial is None:
-            return None
-        values = dict(trial.values)
+    def _tried(self, trial: Trial, stated: dict[Subject, Signs], needed: Conditions) -> Found | None:
+        """The realization that a staged candidate is; if it is none, what shows that is added to the program."""
+        model = trial.model
         unmet, conflicts = list(trial.unmet()), trial.conflicts()
         if not unmet and not conflicts:
             trial.explain_groups({name for each in needed for name in names_of(each)})
-            if trial.presumed or (values and trial.spread()):
+            if trial.presumed or (trial.values and trial.spread()):
                 self.program.support(trial.presumed, self._portion)
                 self.world.undo()
                 return None
@@ -354,7 +345,7 @@ class Search:
         if trial.presumed:
             self.program.support(trial.presumed, self._portion)
         elif not grown:
-            self._new_nogoods.append(Nogood(model.insert | model.delete, needed, is_exact=True))
+            self._nogoods.append(Nogood(model.changes, needed, is_exact=True))
         self.world.undo()
         return None
 
@@ -373,27 +364,6 @@ class Search:
         if made >= self._portion:
             self._portion = min(2 * self._portion, LARGEST_PORTION)
 
-    def _staged(
-        self, model: Model, values: dict[str, Any], stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]
-    ) -> Trial | None:
-        """The trial of a candidate; None if its consequences cannot be computed, with other witnesses neither."""
-        self._count("candidates")
-        others = (each for each in self._witnesses(model, stated) if not self._is_covered(model, each))
-        for chosen in chain((values,), islice(others, 1, MOST_WITNESSES) if values else ()):
-            trial = Trial(self.world, self.program, self.constraints, model, chosen)
-            try:
-                trial.stage()
-            except (DataError, LimitError) as error:
-                if error.code in ("timeout", "interrupted"):
-                    raise
-                self.world.undo()
-                failure = error.message
-            else:
-                return trial
-        self.reached[f"changes whose consequences can be computed: {failure}"] = None
-        self._new_nogoods.append(Nogood(model.insert | model.delete, needed))
-        return None
-
     # ---- fresh values -----------------------------------------------------------------------------------------------
 
     def _relevant(self, model: Model) -> list[Subject]:
@@ -401,7 +371,7 @@ class Search:
         symbols = {value for key in model.true for value in key[1] if isinstance(value, Symbol)}
         alive = {each.name for each in symbols}
         # Fields that no row has by themselves are part of a record that one has.
-        alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(symbol_term(each))}
+        alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(each.written)}
         alive |= set(self.program.totals)
         found = [each for each in model.signs if alive.issuperset(names_of(each)) and model.signs[each] != 2]
         return [each for each in found if not self._is_native(each, model)]
@@ -422,7 +392,7 @@ class Search:
             return len(names) == 1
         return not any(isinstance(group.fold.folded(k[1]), Symbol) for k in group.rows if k in model.true)
 
-    def _witnesses(self, model: Model, stated: Mapping[Subject, Signs]) -> Iterator[dict[str, Any]]:
+    def _witnesses(self, model: Model, stated: Conditions) -> Iterator[dict[str, Any]]:
         """Values of the symbols that meet the conditions: fresh ones, but for those that equations determine."""
         symbols = symbols_of(model)
         names = {*symbols, *(name for each in stated for name in names_of(each))}
@@ -437,9 +407,9 @@ class Search:
         inserted = {(families.of((name, at)), value) for name, row in model.insert for at, value in enumerate(row)}
         apart = [frozenset(each) for each in own.values() if len(each) > 1]
         found = False
-        for fixed in (exact, exact | pinned(stated, types).keys()):
+        for looser in dict.fromkeys((frozenset(exact), frozenset(exact | pinned(stated, types).keys()))):
 
-            def is_usable(name: str, value: Any, free: Collection[str] = fixed) -> bool:
+            def is_usable(name: str, value: Any, free: Collection[str] = looser) -> bool:
                 if name not in symbols or name in free:
                     return True
                 family = symbols[name].family
@@ -448,33 +418,17 @@ class Search:
             for each in witnesses(Assignment(stated, types, apart, is_usable)):
                 found = True
                 yield each
-            if found or fixed == exact | pinned(stated, types).keys():
+            if found:
                 break
-        if not found and not is_refuted(Assignment(stated, types)):
+        if not found and not is_refuted(stated, types):
             self.reached["the new values that were tried"] = None
-
-    def _refute(self, model: Model, stated: Mapping[Subject, Signs], needed: Mapping[Subject, Signs]) -> None:
-        """Excludes signs that no values have, as few as possible."""
-        if not needed:
-            self._new_nogoods.append(Nogood(model.insert | model.delete))
-        elif any(name in self.program.totals for each in needed for name in names_of(each)):
-            self._new_nogoods.append(self._whole(model, needed))
-        else:
-            left = dict(stated)
-            types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
-            if is_refuted(Assignment(left, types)):
-                for each in list(left):
-                    fewer = {s: signs for s, signs in left.items() if s != each}
-                    if is_refuted(Assignment(fewer, types)):
-                        left = fewer
-            self._new_nogoods.append(Nogood(frozenset(), left))
 
     # ---- realizations -----------------------------------------------------------------------------------------------
 
-    def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Mapping[Subject, Signs]) -> Found | None:
+    def _confirmed(self, trial: Trial, stated: dict[Subject, Signs], needed: Conditions) -> Found | None:
         shown = Description(self.program).stated(trial.model, stated)
         if self._has_too_many(shown):
-            self._new_nogoods.append(Nogood(trial.model.insert | trial.model.delete, needed, is_within_bounds=True))
+            self._nogoods.append(Nogood(trial.model.changes, needed, is_within_bounds=True))
             return None
         if self._lifted:
             self._conclude(trial.model)
@@ -488,7 +442,7 @@ class Search:
         # With other values for those that are determined, more changes may be a realization as well.
         determined = symbols_of(trial.model).keys() - shown.open.keys()
         signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
-        self._new_nogoods += self._renamings(trial.model, signs)
+        self._nogoods += self._renamings(trial.model, signs)
         if any(set(each.insert) == set(made.insert) and each.delete == made.delete for each in self.found):
             return None
         self.found.append(made)
@@ -510,12 +464,12 @@ class Search:
         too_many = most.total() > self.bounds.new_constants
         return too_many and "new values" not in self._lifted
 
-    def _renamings(self, model: Model, signs: Mapping[Subject, Signs]) -> Iterator[Nogood]:
+    def _renamings(self, model: Model, signs: Conditions) -> Iterator[Nogood]:
         """Blocks for a realization, whatever its fresh values are called."""
         fresh = self.program.demand.fresh
         families: dict[Column, dict[str, Symbol]] = {}
         for symbol in symbols_of(model).values():
-            for name in (symbol.name,) if symbol.term is None else variables(symbol.term):
+            for name in variables(symbol.written):
                 if name in fresh:
                     families.setdefault(fresh[name].family, {})[name] = fresh[name]
         most = self.program.families.fresh
@@ -530,8 +484,9 @@ class Search:
                 (name, tuple(self.program.demand.renamed(v, called) if isinstance(v, Symbol) else v for v in row))
                 for name, row in model.insert
             )
-            other = {name: symbol.name for name, symbol in called.items()}
-            yield Nogood(frozenset(rows) | model.delete, {renamed(each, other): own for each, own in signs.items()})
+            other = {name: symbol.written for name, symbol in called.items()}
+            stated = all_replaced(signs, other, self.program.demand.types)
+            yield Nogood(frozenset(rows) | model.delete, stated or {})
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -596,6 +551,15 @@ class Search:
     def contradictory(self) -> list[Key]:
         """Goals that cannot be met together."""
         return [] if self._solver is None else self._solver.contradictory()
+
+
+def _fewest(stated: Conditions, is_enough: Callable[[Conditions], bool]) -> dict[Subject, Signs]:
+    """As few of these conditions as are enough, if all of them are."""
+    left = dict(stated)
+    for each in stated if is_enough(left) else ():
+        fewer = {subject: signs for subject, signs in left.items() if subject != each}
+        left = fewer if is_enough(fewer) else left
+    return left
 
 
 # ---- disjunctions ----------------------------------------------------------------------------------------------------

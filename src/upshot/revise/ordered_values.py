@@ -1,4 +1,4 @@
-"""Values of types with an order as numbers: those between others, texts that pass tests, linear expressions.
+"""Values of types with an order as numbers, and linear expressions of them.
 
 Dates are days and texts fractions, so that all values are compared alike; only numbers are computed with.
 """
@@ -7,30 +7,22 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, islice, product
 from typing import Any
 
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type, decimal_of
-from upshot.revise.built_ins import UNKNOWN
+from upshot.revise.built_ins import value_of, variables
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
-from upshot.values.patterns import pattern as compiled
 
-TRIES = 40
-"""Values between two places among which a usable one is looked for."""
 LETTERS = 0x110001
 """Letters there are, and none."""
 LONGEST = 40
 """Letters of a text that has a place; longer ones are compared as they are."""
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_FAR = 1_000_000
-_LONGEST_TEXT, _SHORT, _MOST = 12, 3, 4000
-"""Lengths of texts of one letter, and of any letters; texts that are tried."""
 
 
 def number_of(value: Any) -> Fraction | None:
@@ -132,127 +124,15 @@ def _float(number: Fraction) -> float | None:
         return None
 
 
-def inside(low: Fraction | None, high: Fraction | None, type: Type) -> Iterator[Any]:
-    """Values between two places, neither included: the one that follows the lower, the one before the higher, one far
-    from both, then others."""
-    if type.kind is Kind.SYMBOL:
-        yield from between(None if low is None else text_at(low), None if high is None else text_at(high))
-        return
-    step, (least, most) = unit(type), extent(type)
-    if step is None:
-        yield from _dense(low, high)
-        return
-    start = math.floor(low / step) + 1 if low is not None and (least is None or low >= least) else None
-    end = math.ceil(high / step) - 1 if high is not None and (most is None or high <= most) else None
-    for at in _whole(start, end, least, most, step):
-        value = value_at(at * step, type)
-        if value is not None:
-            yield value
-
-
-def _whole(
-    start: int | None, end: int | None, least: Fraction | None, most: Fraction | None, step: Fraction
-) -> Iterator[int]:
-    assert least is not None, "types with steps have a first value"
-    assert most is not None, "and a last one"
-    first = math.ceil(least / step) if start is None else start
-    last = math.floor(most / step) if end is None else end
-    if first > last:
-        return
-    if start is None and end is None:
-        # Not so far out that what is computed from them leaves the range of its type.
-        start = 0 if first <= 0 <= last else (first + last) // 2
-        distance = min(_FAR, (last - start) // (2 * TRIES))
-        sides = (start + sign * distance * each for each in range(1, TRIES) for sign in (-1, 1))
-        yield from (each for each in sides if first <= each <= last)
-    elif start is None:
-        yield from (
-            last - each for each in (0, 1, min(_FAR, (last - first) // 2), *range(2, TRIES)) if each <= last - first
-        )
-    elif end is None:
-        yield from (
-            first + each for each in (0, 1, min(_FAR, (last - first) // 2), *range(2, TRIES)) if each <= last - first
-        )
-    else:
-        yield from dict.fromkeys((first, last, (first + last) // 2))
-        yield from range(first + 1, min(last, first + TRIES))
-
-
-def _dense(low: Fraction | None, high: Fraction | None) -> Iterator[float]:
-    if low is None and high is None:
-        yield from (each + 0.5 for each in range(TRIES))
-    elif low is None or high is None:
-        end, sign = (high, -1) if low is None else (low, 1)
-        assert end is not None, "one of them is there"
-        near = _float(end)
-        step = Fraction(1) if near is None else max(Fraction(1), 2 * Fraction(math.ulp(near)))
-        for each in range(1, TRIES):
-            value = _float(end + sign * each * step)
-            if value is not None and (Fraction(value) - end) * sign > 0:
-                yield value
-    else:
-        for each in range(1, TRIES):
-            value = _float(low + (high - low) * Fraction(each, TRIES))
-            if value is not None and low < Fraction(value) < high:
-                yield value
-
-
-# ---- texts -----------------------------------------------------------------------------------------------------------
-
-
-def containing(needle: str, number: int) -> Iterator[str]:
-    """A text with another in it."""
-    yield f"{needle} {number}"
-
-
-def matching(pattern: str, number: int) -> Iterator[str]:
-    """Texts that match a pattern, as far as short ones made of its own letters do; for each number another comes
-    first."""
-    letters = dict.fromkeys(each for each in f"{pattern}aA0 " if each.isalnum() or each in " -_.@/:")
-    alike = (letter * length for length in range(1, _LONGEST_TEXT) for letter in letters)
-    mixed = ("".join(each) for length in range(2, _SHORT + 1) for each in product(letters, repeat=length))
-    # A pattern that repeats may take long to refuse a long text.
-    plain = () if re.search(r"[*+{]", pattern) else (re.sub(r"[\\^$()?]", "", pattern),)
-    found = (text for text in islice(chain(plain, alike, mixed), _MOST) if compiled(pattern).matches(text))
-    yield from islice(dict.fromkeys(found), number - 1, number + _LONGEST_TEXT)
-
-
-def just_below(text: str, number: int) -> Iterator[str]:
-    """A text that comes before another, beginning as it does where that is possible."""
-    if not text:
-        return
-    start, last = text[:-1], ord(text[-1])
-    if last > ord("!"):
-        yield f"{start}{chr(last - 1)} {number}"
-    elif start:
-        yield start
-
-
-def between(low: str | None, high: str | None) -> Iterator[str]:
-    """Texts after one and before another, if there are any that are easy to find."""
-    start = low or ""
-    longer = chain((f"{start} {number}" for number in range(1, 9)), (f"{start}!", f"{start}\0", f"{start}\0\0"))
-    shorter = chain.from_iterable(just_below(high, number) for number in range(1, 9)) if high else ()
-    named = (f"{start}new value {number}" for number in range(1, 9))
-    prefixes = (high[:size] for size in range(len(high))) if high else ()
-    for text in dict.fromkeys(chain(named, longer, shorter, prefixes)):
-        if (low is None or text > low) and (high is None or text < high):
-            yield text
-
-
 # ---- linear expressions ----------------------------------------------------------------------------------------------
 
 
 EXACT = frozenset({Kind.NUMBER, Kind.UNSIGNED})
 
 
-class NotLinearError(Exception):
-    """A value is computed in a way that is not followed."""
-
-
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The sum of so much of each new value, by name, and of a number."""
+    """The sum of so much of each fresh value, by name, and of a number."""
 
     parts: tuple[tuple[str, Fraction], ...]
     more: Fraction = Fraction(0)
@@ -277,61 +157,52 @@ class Linear:
         found = dict(self.parts)
         for name, factor in other.parts:
             found[name] = found.get(name, Fraction(0)) + factor
-        return _linear(found, self.more + other.more)
+        return Linear(tuple(sorted((name, each) for name, each in found.items() if each)), self.more + other.more)
 
     def times(self, factor: Fraction) -> Linear:
-        return _linear({name: each * factor for name, each in self.parts}, self.more * factor)
+        parts = tuple((name, each * factor) for name, each in self.parts) if factor else ()
+        return Linear(parts, self.more * factor)
 
     def minus(self, other: Linear) -> Linear:
         return self.plus(other.times(Fraction(-1)))
 
-    def scaled(self) -> Linear:
-        """The same border, with 1 for the first part."""
-        return self.times(1 / self.parts[0][1]) if self.parts else self
+    def replaced(self, given: Mapping[str, Linear]) -> Linear:
+        """The same with other expressions in the place of fresh values."""
+        made = number(self.more)
+        for name, factor in self.parts:
+            made = made.plus(given.get(name, new_value(name)).times(factor))
+        return made
 
-
-def _linear(parts: Mapping[str, Fraction], more: Fraction) -> Linear:
-    return Linear(tuple(sorted((name, factor) for name, factor in parts.items() if factor)), more)
+    def solved(self, name: str) -> Linear:
+        """The value of one of its parts with which it comes to 0."""
+        rest = Linear(tuple(each for each in self.parts if each[0] != name), self.more)
+        return rest.times(-1 / dict(self.parts)[name])
 
 
 def new_value(name: str) -> Linear:
     return Linear(((name, Fraction(1)),))
 
 
-Symbolic = Any
-"""A value, or how one moves with new values: `Linear`."""
+def number(value: Fraction) -> Linear:
+    return Linear((), value)
 
 
-def as_linear(value: Symbolic) -> Linear | None:
-    if isinstance(value, Linear):
-        return value
-    number = number_of(value)
-    return None if number is None else Linear((), number)
-
-
-def symbolic(term: Term, binding: Mapping[str, Symbolic], types: Mapping[str, Type], plain: Any) -> Symbolic:
-    """The symbolic value of a term: `plain` is its value without fresh values; `UNKNOWN` where a variable has no value;
-    `NotLinearError` where it is not linear."""
+def linear_of(term: Term, types: Mapping[str, Type], known: Mapping[str, Linear | None] | None = None) -> Linear | None:
+    """A term as a linear expression of its variables, of which some are `known` as others; None if it is none."""
     match term:
-        case Constant(value):
-            return value
         case Variable(name):
-            return binding.get(name, UNKNOWN)
-        case Call(function, args):
-            values = [symbolic(arg, binding, types, plain) for arg in args]
-            if UNKNOWN in values:
-                return UNKNOWN
-            if not any(isinstance(each, Linear) for each in values):
-                return plain(term)
+            return known[name] if known and name in known else new_value(name)
+        case Call(function, args) if variables(term):
             kind = term_type(term, types).kind
             if kind not in EXACT and not (kind is Kind.DECIMAL and function in ("+", "-", "neg")):
-                raise NotLinearError
-            return _computed(function, [as_linear(each) for each in values])
+                return None
+            return _computed(function, [linear_of(arg, types, known) for arg in args])
         case _:
-            return UNKNOWN
+            value = number_of(value_of(term, {}, types))
+            return None if value is None else number(value)
 
 
-def _computed(function: str, args: list[Linear | None]) -> Linear:
+def _computed(function: str, args: list[Linear | None]) -> Linear | None:
     match function, args:
         case "neg", [Linear() as one]:
             return one.times(Fraction(-1))
@@ -339,9 +210,39 @@ def _computed(function: str, args: list[Linear | None]) -> Linear:
             return one.plus(other)
         case "-", [Linear() as one, Linear() as other]:
             return one.minus(other)
-        case "*", [Linear(parts=()) as one, Linear() as other]:
+        case "*", [Linear(parts=()) as one, Linear() as other] | [Linear() as other, Linear(parts=()) as one]:
             return other.times(one.more)
-        case "*", [Linear() as one, Linear(parts=()) as other]:
-            return one.times(other.more)
         case _:
-            raise NotLinearError
+            return None
+
+
+def as_term(value: Linear, type: Type) -> Term:
+    """A linear expression as programs write it."""
+    term: Term | None = None
+    for name, factor in value.parts:
+        part: Term = Variable(name)
+        if factor != 1:
+            part = Call("*", (Constant(value_at(factor, type), type), part))
+        term = part if term is None else Call("+", (term, part))
+    more = Constant(value_at(value.more, type), type)
+    if term is None:
+        return more
+    return Call("+", (term, more)) if value.more else term
+
+
+def in_words(value: Linear) -> str:
+    """A value as a program computes it.
+
+    >>> in_words(new_value("?1").plus(number(Fraction(-19))))
+    '?1 - 19'
+    """
+    share = math.lcm(*(factor.denominator for _, factor in value.parts))
+    whole = value.times(Fraction(share))
+    terms = [(factor, name if abs(factor) == 1 else f"{abs(factor)} * {name}") for name, factor in whole.parts]
+    if whole.more or not terms:
+        terms.append((whole.more, str(Decimal(abs(whole.more).numerator) / Decimal(whole.more.denominator))))
+    terms.sort(key=lambda each: each[0] < 0)
+    (first, text), *others = terms
+    text = f"-{text}" if first < 0 else text
+    text += "".join(f" {'-' if factor < 0 else '+'} {term}" for factor, term in others)
+    return text if share == 1 else f"({text}) / {share}.0"

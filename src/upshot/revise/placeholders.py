@@ -9,7 +9,7 @@ from typing import Any
 
 from upshot.core.types import Type
 from upshot.revise.request import Column, Key, Row
-from upshot.syntax.ast import Term
+from upshot.syntax.ast import Term, Variable
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,6 +26,11 @@ class Symbol:
     @property
     def is_fresh(self) -> bool:
         return self.term is None and self.group is None
+
+    @property
+    def written(self) -> Term:
+        """The symbol as conditions write it."""
+        return Variable(self.name) if self.term is None else self.term
 
     def __hash__(self) -> int:
         return hash(self.name)

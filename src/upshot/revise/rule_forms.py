@@ -18,15 +18,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from upshot.check.clause.clause_form import with_terms
 from upshot.check.names.variables import fold, fresh_name, terms_of, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.core.structures import NEUTRAL, NIL, Structure, TypeBranch, composed, definition, structures
+from upshot.core.structures import TypeBranch, definition, structures
 from upshot.core.types import SYMBOL, Kind, Type
-from upshot.revise.ordered_values import TRIES, inside
 from upshot.revise.request import Column
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.normalize.unfold import can_expand, expanded
@@ -306,34 +304,3 @@ def _other(literal: Literal, access: _Access) -> Term | None:
             return term
         case _:
             return None
-
-
-def new_values(type: Type) -> Iterator[str]:
-    """Values of a record type that differ from each other, the smallest first."""
-    known = structures(type.definition)
-    if not known:
-        return
-    structure = next(iter(known.values()))
-    if structure.is_record:
-        yield NIL
-    for number in range(1, TRIES):
-        for branch in structure.branches:
-            fields = [_smallest(name, known, number) for _, name in branch.fields]
-            if None not in fields:
-                kinds = tuple(Kind.RECORD if name in known else Kind(name) for _, name in branch.fields)
-                yield composed(branch.tag, tuple(fields), kinds)
-
-
-def _smallest(name: str, known: Mapping[str, Structure], number: int, above: frozenset[str] = frozenset()) -> Any:
-    """A small value of a field, for each number another where there are others; None if it would have no end."""
-    structure = known.get(name)
-    if structure is None:
-        return next(islice(inside(None, None, Type(Kind(name))), number, None), NEUTRAL[Kind(name)])
-    if structure.is_record:
-        return NIL
-    for branch in structure.branches if name not in above else ():
-        fields = [_smallest(each, known, number, above | {name}) for _, each in branch.fields]
-        if None not in fields:
-            kinds = tuple(Kind.RECORD if each in known else Kind(each) for _, each in branch.fields)
-            return composed(branch.tag, tuple(fields), kinds)
-    return None

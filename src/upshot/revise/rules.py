@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from upshot.check.names.variables import fresh_name, variables
@@ -248,7 +249,7 @@ class Rules:
     @cached_property
     def making(self) -> frozenset[str]:
         """The views that make values, and are not recursive: rows of them are found by way of their rules."""
-        made = {name for name, _ in made_columns(rule.clause for rules in self.by_view.values() for rule in rules)}
+        made = {name for name, _ in made_columns(rule.clause for rule in self.every)}
         return frozenset(name for name in made if name not in self.folds and name not in self.below(self.inputs(name)))
 
     def _handed_on(self, view: str) -> Handed | None:
@@ -296,9 +297,32 @@ class Rules:
     @cached_property
     def computes(self) -> bool:
         """Test whether equations compute values."""
-        literals = (each for rules in self.by_view.values() for rule in rules for each in rule.built_ins)
+        literals = (each for rule in self.every for each in rule.built_ins)
         return any(isinstance(each, Comparison) and isinstance(side, Call) for each in literals
                    for side in ((each.left, each.right) if isinstance(each, Comparison) else ()))  # fmt: skip
+
+    @cached_property
+    def every(self) -> tuple[RuleParts, ...]:
+        """The rules of all views."""
+        return tuple(chain.from_iterable(self.by_view.values()))
+
+    @cached_property
+    def users(self) -> dict[str, list[tuple[RuleParts, int]]]:
+        """The rules that read each relation, and the positive literals that do."""
+        found: dict[str, list[tuple[RuleParts, int]]] = {}
+        for rule in self.every:
+            for place, atom in enumerate(rule.positive):
+                found.setdefault(atom.relation, []).append((rule, place))
+        return found
+
+    @cached_property
+    def negators(self) -> dict[str, list[tuple[RuleParts, Atom]]]:
+        """The rules that negate each relation, and the literals that do."""
+        found: dict[str, list[tuple[RuleParts, Atom]]] = {}
+        for rule in self.every:
+            for atom in rule.negative:
+                found.setdefault(atom.relation, []).append((rule, atom))
+        return found
 
     def shown(self, relation: str) -> str:
         """The name by which users know a relation, or the view that it serves."""

@@ -25,10 +25,10 @@ import clingo
 from upshot.core.types import Kind
 from upshot.engine.time_limit import check_time, is_limited
 from upshot.revise.built_ins import UNKNOWN, variables
-from upshot.revise.conditions import ANY, Signs, Subject, names_of, signed
+from upshot.revise.conditions import ANY, Conditions, Signs, Subject, names_of, signed
+from upshot.revise.demand import has_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
-from upshot.revise.instances import has_symbol
 from upshot.revise.ordered_values import Linear, new_value, number_of, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Row
@@ -53,7 +53,7 @@ class Nogood:
     `is_within_bounds`, only as long as the number of fresh values is bounded."""
 
     changes: frozenset[Key] = frozenset()
-    signs: Mapping[Subject, Signs] = field(default_factory=dict)
+    signs: Conditions = field(default_factory=dict)
     is_exact: bool = False
     groups: tuple[tuple[str, Row], ...] = ()
     rows: frozenset[Key] = frozenset()
@@ -72,6 +72,10 @@ class Model:
     groups: tuple[GroupNode, ...] = ()
     is_beyond: bool = False
     """True if rows were assumed without a derivation."""
+
+    @property
+    def changes(self) -> frozenset[Key]:
+        return self.insert | self.delete
 
     @property
     def is_settled(self) -> bool:
@@ -153,12 +157,8 @@ class Solver:
         if len(signs) == 1:
             return by_sign[next(iter(signs))]
         if signs == ANY:
-            return -self._never()
+            return -self.atom()
         return -by_sign[next(iter(ANY - signs))]
-
-    def _never(self) -> int:
-        made = self.atom()
-        return made
 
     def _made_signs(self, subject: Subject) -> tuple[int, int, int]:
         total = self._total(subject)
@@ -182,15 +182,14 @@ class Solver:
         is, and the factor of the value."""
         if not isinstance(subject, Linear):
             return None
-        totals = [(name, factor) for name, factor in subject.parts if name in self.program.totals]
+        totals = [each for each in subject.parts if each[0] in self.program.totals]
         if len(totals) != 1:
             return None
         ((name, factor),) = totals
         group = self.program.group_of(name)
         if group is None or (len(subject.parts) > 1 and group.fold.function not in ("min", "max")):
             return None
-        others = Linear(tuple(each for each in subject.parts if each[0] != name), subject.more)
-        return group, others.times(-1 / factor), factor
+        return group, subject.solved(name), factor
 
     def _group_rules(self, group: GroupNode) -> GroupRules:
         name = group.fold.view, group.row
@@ -253,7 +252,7 @@ class Solver:
     def _view_row(self, node: Node) -> None:
         true = self._true[node.key]
         self._derive(node)
-        if has_symbol(node.key) and self._invents(node.key[0]):
+        if has_symbol(node.key) and any(map(invents, self.program.rules.by_view.get(node.key[0], ()))):
             # With one more fresh value than allowed, nobody knows what else would be needed.
             self._bring(node.key, self.beyond())
         if node.stage is Stage.EXHAUSTED:
@@ -277,7 +276,7 @@ class Solver:
     def _fresh(self, key: Key) -> list[str]:
         """The fresh values of a row, and those that others in it are computed from."""
         symbols = [value for value in key[1] if isinstance(value, Symbol)]
-        names = chain(*((each.name,) if each.term is None else variables(each.term) for each in symbols))
+        names = chain(*(variables(each.written) for each in symbols))
         return [name for name in names if self._is_fresh(name)]
 
     def _is_fresh(self, name: str) -> bool:
@@ -297,10 +296,6 @@ class Solver:
         self.rule(free, [self._lifted["new values"], self._overflow], choice=True)
         self._beyond.append(free)
         return free
-
-    def _invents(self, view: str) -> bool:
-        """Test whether rules for a view need values that its rows do not name."""
-        return any(invents(rule) for rule in self.program.rules.by_view.get(view, ()))
 
     def _price(self, deviation: int, node: Node) -> None:
         """Lets a deviation cost as much as the base row that every further instance lacks, unless that row comes
@@ -538,10 +533,13 @@ class Solver:
             any(holds(atom) for atom in self._beyond),
         )
 
-    def needed(self, model: Model, subjects: Iterable[Subject]) -> dict[Subject, Signs]:
+    def needed(self, model: Model, subjects: Collection[Subject]) -> dict[Subject, Signs]:
         """The weakest signs of subjects with which the changes of a model meet the goals, whatever the others are: also
         those with which the changes contain what is blocked."""
-        fixed = [atom if (key in model.insert or key in model.delete) else -atom for key, atom in self.changes.items()]
+        if not subjects:
+            return {}
+        changed = model.changes
+        fixed = [atom if key in changed else -atom for key, atom in self.changes.items()]
         fixed += [-atom for atom in self._unknown()]
         fixed += [*self._lifted.values(), -self._apart, -self._blocked]
         excluded: dict[int, tuple[Subject, int]] = {}

@@ -7,7 +7,7 @@ those give to the variables, and for the variables that are left the values of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -34,17 +34,17 @@ from upshot.revise.built_ins import (
     solved,
     variables,
 )
-from upshot.revise.conditions import Condition, condition_of, substituted, symbol_term
+from upshot.revise.conditions import Condition, as_written, condition_of, equal, substituted, substituted_literal
 from upshot.revise.families import Families
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import Key, Row, World
+from upshot.revise.request import DELETE, INSERT, Key, Preferences, Row, World
 from upshot.revise.rule_forms import fields_of
 from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
-from upshot.rewrite.demand.request_rules import INSERT, RequestRule, asked
+from upshot.rewrite.demand.request_rules import RequestRule, asked
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
-from upshot.syntax.ast import Atom, Comparison, Constant, Test, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
 from upshot.syntax.printing import print_term
 
 MOST_TOGETHER = 16
@@ -69,15 +69,30 @@ class Instance:
         return (*((key, True) for key in self.positive), *((key, False) for key in self.negative))
 
 
+Shape = tuple[tuple[str, ...], tuple[str, ...]]
+"""The variables that have a value, and those that are NULL."""
+
+
+def _shape(known: Binding) -> Shape:
+    plain = tuple(name for name, value in known.items() if value is not None and not isinstance(value, Symbol))
+    return plain, tuple(sorted(name for name, value in known.items() if value is None))
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Literals of a rule, and bindings with values for the same `names`, NULL for `nulls`."""
+    """Literals of a rule, and bindings of one shape."""
 
     rule: RuleParts
     places: Places
     known: Sequence[Binding]
-    names: tuple[str, ...]
-    nulls: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class SearchLimits:
+    """The preferences of a search, and what was left out for them or for its bounds."""
+
+    preferences: Preferences
+    frozen: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,45 +102,62 @@ class Demand:
     world: World
     rules: Rules
     families: Families
+    limits: SearchLimits
     types: dict[str, Type] = field(default_factory=dict)
     """The types of all symbols that conditions name."""
     fresh: dict[str, Symbol] = field(default_factory=dict)
     """The fresh values, by name."""
     totals: dict[str, Symbol] = field(default_factory=dict)
     """The symbols for values of groups, by name."""
-    is_possible: Callable[[Instance], bool] = lambda instance: True
-    can_gain: Callable[[str], bool] = lambda relation: True
+    _settled: frozenset[tuple[str, str]] | None = None
+
+    # ---- what is frozen ---------------------------------------------------------------------------------------------
+
+    def is_possible(self, instance: Instance) -> bool:
+        """Test whether the frozen relations let an instance hold at all."""
+        preferences = self.limits.preferences
+        for key, wanted in instance.body if preferences.frozen else ():
+            if preferences.is_frozen(key[0], INSERT if wanted else DELETE) and self.rules.is_base(key[0]):
+                stored = not has_symbol(key) and self.world.stored(key)
+                if stored != wanted:
+                    self.limits.frozen[key[0]] = None
+                    return False
+        return True
+
+    def can_gain(self, relation: str) -> bool:
+        """Test whether the frozen relations let a relation gain rows."""
+        frozen = self.limits.preferences.frozen
+        if self._settled is None:
+            self._settled = self.rules.settled(frozen) if frozen else frozenset()
+        if (relation, INSERT) not in self._settled:
+            return True
+        below = self.rules.below([relation])
+        self.limits.frozen |= {name: None for name, sign in sorted(frozen) if name in below}
+        return False
 
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
 
     def supported(self, heads: Iterable[tuple[Key, Row]]) -> Iterator[tuple[RuleParts, Key, Binding]]:
         """For wanted rows, each with the values to ask for, the bindings with which the positive literals of a rule all
         hold in the staged state."""
-        shapes: dict[tuple[int, tuple[str, ...], tuple[str, ...]], list[tuple[Key, Binding]]] = {}
-        by_number: dict[int, RuleParts] = {}
+        alike: dict[tuple[int, Shape], list[tuple[Key, RuleParts, Binding]]] = {}
         for key, row in heads:
             for rule in self.rules.by_view.get(key[0], ()):
                 known = rule.binding(row)
-                if known is None:
-                    continue
-                by_number[rule.number] = rule
-                nulls = tuple(sorted(name for name, value in known.items() if value is None))
-                names = tuple(name for name in known if name not in nulls)
-                shapes.setdefault((rule.number, names, nulls), []).append((key, known))
+                if known is not None:
+                    alike.setdefault((rule.number, _shape(known)), []).append((key, rule, known))
         asked = [
-            _Asked(by_number[number], tuple(range(len(by_number[number].positive))), [k for _, k in own], names, nulls)
-            for (number, names, nulls), own in shapes.items()
+            _Asked(rule, tuple(range(len(rule.positive))), [known for _, _, known in own])
+            for own in alike.values()
+            for _, rule, _ in own[:1]
         ]
-        for each, own, found in zip(asked, shapes.values(), self._all_matches(asked), strict=True):
+        for each, own, found in zip(asked, alike.values(), self._all_matches(asked), strict=True):
             for at, binding in found:
                 yield each.rule, own[at][0], binding
 
-    def matches(
-        self, rule: RuleParts, places: Places, asked: Sequence[Binding], names: Sequence[str], nulls: Sequence[str]
-    ) -> Iterator[tuple[int, Binding]]:
-        """The bindings that make literals true, for many bindings with values for the same `names`."""
-        (found,) = self._all_matches([_Asked(rule, places, asked, tuple(names), tuple(nulls))])
-        return found
+    def matches(self, rule: RuleParts, places: Places, known: Binding) -> Iterator[Binding]:
+        """The bindings that make literals true, with the values that are known."""
+        return (binding for _, binding in self._all_matches([_Asked(rule, places, [known])])[0])
 
     def _all_matches(self, asked: Sequence[_Asked]) -> list[Iterator[tuple[int, Binding]]]:
         """The matches of many rules, asked for together."""
@@ -139,7 +171,7 @@ class Demand:
         made, queries = dict[int, tuple[str, ...]](), []
         for at, each in enumerate(asked):
             if each.places:
-                question, made[at] = self._question(each.rule, each.places, each.names, each.nulls, tested=tested)
+                question, made[at] = self._question(each.rule, each.places, _shape(each.known[0]), tested=tested)
                 used = question_names(question)
                 rows = [(number, *(known[name] for name in used)) for number, known in enumerate(each.known)]
                 queries.append((question, rows))
@@ -154,18 +186,17 @@ class Demand:
             yield number, {**known[number], **dict(zip(names, one_nan(tuple(values)), strict=True))}
 
     def _question(
-        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], *, tested: bool
+        self, rule: RuleParts, places: Places, shape: Shape, *, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
-        shape = rule.number, places, names, nulls, tested
-        known = self.rules.questions
-        if shape not in known:
-            known[shape] = self._made_question(rule, places, names, nulls, tested)
-        return known[shape]
+        questions, kind = self.rules.questions, (rule.number, places, shape, tested)
+        if kind not in questions:
+            questions[kind] = self._made_question(rule, places, shape, tested)
+        return questions[kind]
 
     def _made_question(
-        self, rule: RuleParts, places: Places, names: tuple[str, ...], nulls: tuple[str, ...], tested: bool
+        self, rule: RuleParts, places: Places, shape: Shape, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
-        schemas = self.rules.program.schemas
+        (names, nulls), schemas = shape, self.rules.program.schemas
         atoms = [rule.positive[place] for place in places]
         inside = dict.fromkeys(name for atom in atoms for name in variables(atom))
         known = [name for name in names if name in inside]
@@ -205,30 +236,26 @@ class Demand:
         number = -1 - list(self.rules.program.schemas).index(relation)
         rule = _row_rule(number, Atom(relation, tuple(map(Variable, names))), types)
         known = {n: value for n, value in zip(names, pattern, strict=False) if not isinstance(value, Symbol)}
-        plain = tuple(name for name, value in known.items() if value is not None)
-        nulls = tuple(name for name, value in known.items() if value is None)
-        found = self.matches(rule, (0,), [known], plain, nulls)
-        return sorted((tuple(binding[name] for name in names) for _, binding in found), key=repr)
+        found = self.matches(rule, (0,), known)
+        return sorted((tuple(binding[name] for name in names) for binding in found), key=repr)
 
     # ---- instances that lack something ------------------------------------------------------------------------------
 
     def lack(self, head: Key, rule: RuleParts, known: Binding, missing: int) -> Iterator[Instance]:
         """Instances of a rule that derive a row and lack so many rows of their bodies."""
-        for each in self._lacking(rule, known, missing):
-            for _, binding in self._all_matches([each])[0]:
+        for places in self._lacking(rule, known, missing):
+            for binding in self.matches(rule, places, known):
                 yield from self.completed(head, rule, binding)
 
-    def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[_Asked]:
+    def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[Places]:
         """The literals of a rule that hold where so many others do not."""
         every = range(len(rule.positive))
-        nulls = tuple(sorted(name for name, value in known.items() if value is None))
-        names = tuple(n for n, value in known.items() if value is not None and not isinstance(value, Symbol))
         for left_out in combinations(every, missing):
             places = tuple(place for place in every if place not in left_out)
             if not all(self.can_gain(rule.positive[place].relation) for place in left_out):
                 continue
             if not any(self._has_symbol(rule.positive[place], known) for place in places):
-                yield _Asked(rule, places, [known], names, nulls)
+                yield places
 
     def prefetch(self, row: Key) -> None:
         """Asks in one job for what the instances of a row are made of, where a job costs more than its answers."""
@@ -242,7 +269,7 @@ class Demand:
             for name in (each for each in rule.names if each not in known):
                 self.world.look_up_columns(self.families.columns_of(name, rule))
             levels = (self._lacking(rule, known, missing) for missing in range(len(rule.positive) + 1))
-            asked += [each for level in levels for each in level]
+            asked += [_Asked(rule, places, [known]) for level in levels for places in level]
         with suppress(DataError):
             self._answered(asked[:MOST_TOGETHER], tested=True)
 
@@ -371,7 +398,8 @@ class Demand:
         if all(name in plain for name in names):
             return holds(literal, plain, types)
         if all(name in known for name in names):
-            return self.narrowed(condition_of(substituted(literal, known, types), self.types))
+            made = substituted_literal(literal, _written(names, known, types))
+            return self.narrowed(condition_of(made, self.types))
         if isinstance(literal, Test) and literal.name == "is_null":
             (arg,) = literal.args
             return {arg.name: None} if isinstance(arg, Variable) else None
@@ -413,9 +441,7 @@ class Demand:
         found = []
         for value, wanted in zip(row, wanted_row, strict=True):
             if isinstance(value, Symbol) and value != wanted and wanted is not None:
-                other = symbol_term(wanted) if isinstance(wanted, Symbol) else Constant(wanted, value.type)
-                same = Comparison("=", symbol_term(value), other)
-                made = self.narrowed(condition_of(same, self.types))
+                made = self.narrowed(equal(value.written, as_written(wanted, value.type), self.types))
                 if made is False:
                     return None
                 found += [made] if isinstance(made, Condition) else []
@@ -429,13 +455,11 @@ class Demand:
             return None
         for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
             if isinstance(side, Variable) and side.name not in known and {*known} >= {*variables(other)}:
-                named = {name: value for name, value in known.items() if name in variables(other)}
-                made = substituted(Comparison("=", other, other), named, types)
-                assert isinstance(made, Comparison), "an equation stays one"
-                if isinstance(made.left, Variable):
-                    return {side.name: next(v for v in named.values() if isinstance(v, Symbol))}
+                made = substituted(other, _written(variables(other), known, types))
+                if isinstance(made, Variable):
+                    return {side.name: next(v for v in known.values() if isinstance(v, Symbol) and v.name == made.name)}
                 type = term_type(other, types).required()
-                symbol = Symbol(f"={print_term(made.left)}", type, ("computed", 0), made.left)
+                symbol = Symbol(f"={print_term(made)}", type, ("computed", 0), made)
                 self.note(symbol)
                 return {side.name: symbol}
         return None
@@ -444,10 +468,8 @@ class Demand:
         """A symbol with others in the place of the fresh values that it is, or is computed from."""
         if symbol.term is None:
             return called.get(symbol.name, symbol)
-        named = {name: called.get(name) or self.fresh.get(name) or self.totals[name] for name in variables(symbol.term)}
-        made = substituted(Comparison("=", symbol.term, symbol.term), named, self.types)
-        assert isinstance(made, Comparison), "an equation stays one"
-        return Symbol(f"={print_term(made.left)}", symbol.type, symbol.family, made.left)
+        made = substituted(symbol.term, {name: other.written for name, other in called.items()})
+        return Symbol(f"={print_term(made)}", symbol.type, symbol.family, made)
 
     def instance(
         self, head: Key, rule: RuleParts, binding: Binding, conditions: tuple[Condition, ...]
@@ -476,6 +498,11 @@ def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
     form = RequestRule(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types)
     return RuleParts(form.clause, form.all_of, (), types, form, number, {})
+
+
+def _written(names: Iterable[str], known: Binding, types: Mapping[str, Type]) -> dict[str, Term]:
+    """The values of variables as conditions write them."""
+    return {name: as_written(known[name], types[name]) for name in names}
 
 
 def question_names(question: InstanceQuery) -> list[str]:

@@ -1,4 +1,4 @@
-"""Trials: a candidate is staged and propagated; what the ground program did not know of is added to it.
+"""Candidates: each is staged and propagated; what the ground program did not know of is added to it.
 
 Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
 down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.revise.built_ins import UNKNOWN, Binding, are_same, value_of, variables
+from upshot.revise.demand import Instance, has_symbol, unified
 from upshot.revise.ground_program import GroundProgram, Node, Stage
-from upshot.revise.instances import Instance, has_symbol, unified
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import Key, Row, World
 from upshot.revise.rules import COUNT, RuleParts, arguments, ground
@@ -95,9 +95,8 @@ class Trial:
     def refine(self, unmet: Iterable[tuple[Key, bool]], conflicts: Iterable[tuple[Key, Key]]) -> bool:
         """Adds what the ground program lacks; whether that was something."""
         program = self.program
-        before = self._size()
         self._note_symbolic()
-        depth = max((program.nodes[key].depth for key in (*self.model.insert, *self.model.delete)), default=0)
+        depth = self._depth()
         there: list[Key] = []
         absent: list[Key] = []
         for key, is_there in unmet:
@@ -112,20 +111,12 @@ class Trial:
             program.exclude(self.lifted(one), self.lifted(other), depth)
             there += [self.lifted(key) for key in (one, other)]
         self._explain(there, absent)
-        return self._size() != before
+        return program.is_grown
 
     def _note_symbolic(self) -> None:
         for key in (*self.model.true, *self.model.insert):
             if has_symbol(key):
                 self._symbolic[self.concrete(key)] = key
-
-    def _size(self) -> tuple[int, ...]:
-        program = self.program
-        nodes = program.nodes.values()
-        return (
-            len(nodes), sum(len(node.instances) for node in nodes), sum(node.stage for node in nodes),
-            len(program.denied), len(program.exclusive), sum(len(group.rows) for group in program.groups.values()),
-        )  # fmt: skip
 
     def _explain(self, there: list[Key], absent: list[Key]) -> None:
         while there or absent:
@@ -174,8 +165,7 @@ class Trial:
                 yield instance
 
     def _depth(self) -> int:
-        changed = (*self.model.insert, *self.model.delete)
-        return max((self.program.nodes[key].depth for key in changed), default=0)
+        return max((self.program.nodes[key].depth for key in self.model.changes), default=0)
 
     def _lifted_instances(self, rule: RuleParts, key: Key | None, binding: Binding) -> Iterator[Instance]:
         """An instance with symbols for the values that rows of the candidate bring; where a stored value is the same by
@@ -185,10 +175,8 @@ class Trial:
             return
         lifted: Binding = {}
         head = None if key is None else rule.binding(key[1])
-        for name, value in (head or {}).items():
-            if isinstance(value, Symbol):
-                lifted[name] = value
-        lifted |= {name: value for name, value in binding.items() if isinstance(value, Symbol)}
+        for each in (head or {}, binding):
+            lifted |= {name: value for name, value in each.items() if isinstance(value, Symbol)}
         for atom in rule.positive:
             names = variables(atom)
             if any(isinstance(binding.get(name), Symbol) or name not in binding for name in names):
@@ -218,7 +206,7 @@ class Trial:
     def spread(self) -> bool:
         """Adds the instances that rows with symbols take part in, whatever their witnesses are compared with; whether
         there were any that were not known."""
-        before, made = self._size(), 0
+        made = 0
         self._note_symbolic()
         left = [key for key in sorted(self.model.true, key=repr) if has_symbol(key)]
         seen = {*left}
@@ -259,15 +247,14 @@ class Trial:
                 continue
             for row in stored:
                 self._equate(key, row)
-        return bool(self._unexpanded) or self._size() != before
+        return bool(self._unexpanded) or self.program.is_grown
 
     def _affected(self, key: Key) -> Iterator[Instance]:
         """The instances that a row takes part in: one with symbols, or one that is there with some of their values."""
-        for rule, place in self.program.users(key[0]):
+        for rule, place in self.program.rules.users.get(key[0], ()):
             yield from self._met(rule, place, key)
-        for rule, atom in () if has_symbol(key) else self.program.negators(key[0]):
-            known = unified(atom, key[1], {})
-            yield from self._matched(rule, (), None if known is None else rule.with_constants(known))
+        for rule, atom in () if has_symbol(key) else self.program.rules.negators.get(key[0], ()):
+            yield from self._matched(rule, (), unified(atom, key[1], {}))
 
     def _varies(self, instance: Instance) -> bool:
         """Test whether other values of symbols can change whether an instance holds."""
@@ -315,7 +302,7 @@ class Trial:
 
     def foresee_row(self, key: Key, depth: int) -> int:
         """Adds the instances with which a row that is inserted violates constraints; how many."""
-        rules = [each for each in self.program.users(key[0]) if each[0].head.relation in self.constraints]
+        rules = [each for each in self.program.rules.users.get(key[0], ()) if each[0].head.relation in self.constraints]
         found = [instance for rule, place in rules for instance in self._met(rule, place, key)]
         for instance in found:
             self._take(instance, depth)
@@ -350,21 +337,17 @@ class Trial:
 
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
         """The instances of a rule of which a literal is a row with symbols, and the others are there."""
-        first = unified(rule.positive[place], key[1], {})
-        yield from self._matched(rule, (place,), None if first is None else rule.with_constants(first))
+        yield from self._matched(rule, (place,), unified(rule.positive[place], key[1], {}))
 
     def _matched(self, rule: RuleParts, done: tuple[int, ...], bound: Binding | None) -> Iterator[Instance]:
         """The instances of a rule in which these literals are bound, and the others are there."""
-        for joined, known in self._joined(rule, done, bound):
+        for joined, known in self._joined(rule, done, None if bound is None else rule.with_constants(bound)):
             used = {name for name, value in known.items() if isinstance(value, Symbol)}
             others = tuple(
                 at for at, atom in enumerate(rule.positive)
                 if at not in joined and used.isdisjoint(variables(atom))
             )  # fmt: skip
-            plain = {name: value for name, value in known.items() if value is not None and name not in used}
-            nulls = tuple(sorted(name for name, value in known.items() if value is None))
-            found = self.program.demand.matches(rule, others, [known], tuple(plain), nulls)
-            for _, binding in list(found):
+            for binding in list(self.program.demand.matches(rule, others, known)):
                 yield from self._lifted_instances(rule, None, binding)
 
     def _joined(
