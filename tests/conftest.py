@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.properties.settings import base_seed, case_count
-from tests.spark_jvm import jvm_options
+from tests.spark_jvm import jvm_options, spark_home
 
 pytest_plugins = ("tests.cluster.fixtures",)
 
@@ -27,6 +27,8 @@ settings.load_profile("upshot")
 # Read by every driver that a test starts, in this process or below it, and by the script that starts the driver.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, jvm_options())
+if _home := spark_home():
+    os.environ.setdefault("SPARK_HOME", str(_home))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

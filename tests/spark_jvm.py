@@ -2,12 +2,17 @@
 
 A JVM that starts Spark spends half of its first seconds finding, reading and verifying classes; with the archive it
 maps them instead. Java itself sees to it that an archive fits the jars on the class path, and else goes without it.
+
+Python processes of Spark import PySpark from a zip without byte code, if its home has one: each compiles for half a
+second what it imports, and a stream has a process of its own. The tests' home of Spark has none, so that they take the
+installed package.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.metadata
+import importlib.util
 import os
 import re
 import subprocess
@@ -29,10 +34,7 @@ def jvm_options() -> str:
 
 def archive_path() -> Path | None:
     """Where the classes of this Spark are kept for this Java; nowhere, if one of the two is missing."""
-    try:
-        spark = importlib.metadata.version("pyspark")
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    spark = spark_home()
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     try:
@@ -40,7 +42,26 @@ def archive_path() -> Path | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     version = re.search(r'version "([^"]+)', told)
-    return Path(sys.prefix, f"spark-{spark}-java-{version[1]}.jsa") if version else None
+    return spark / f"java-{version[1]}.jsa" if spark and version else None
+
+
+@functools.cache
+def spark_home() -> Path | None:
+    """The installed Spark without its zip of PySpark: links in a folder of the environment."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        return None
+    package = Path(found.origin).parent.resolve()
+    if not os.access(sys.prefix, os.W_OK):
+        return package
+    home = Path(sys.prefix, f"spark-{importlib.metadata.version('pyspark')}")
+    home.mkdir(exist_ok=True)
+    for name in ("bin", "jars", "sbin"):
+        if (home / name).resolve() != package / name:
+            link = home / f".{name}.{os.getpid()}"
+            link.symlink_to(package / name)
+            link.replace(home / name)
+    return home
 
 
 def write_archive(archive: Path) -> str:
@@ -48,6 +69,7 @@ def write_archive(archive: Path) -> str:
     unfinished = archive.with_suffix(f".{os.getpid()}")
     options = f"{jvm_options()} -XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
+    environment["SPARK_HOME"] = str(archive.parent)
     try:
         command = [sys.executable, "-c", "from tests.spark_jvm import load_classes; load_classes()"]
         subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
@@ -80,7 +102,7 @@ def main() -> int:
     archive = archive_path()
     if archive is None or archive.exists():
         return 0
-    sys.stdout.write(f"writing the classes of Spark to {archive.name}, once\n")
+    sys.stdout.write(f"writing the classes of Spark for {archive.stem}, once\n")
     sys.stdout.flush()
     if missing := write_archive(archive):
         sys.stdout.write(f"they were not written, and every JVM reads them for itself: {missing}\n")

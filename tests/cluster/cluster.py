@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.cluster import object_store
 from tests.cluster.processes import HOST, Processes, eventually, free_port
-from tests.spark_jvm import jvm_options
+from tests.spark_jvm import jvm_options, spark_home
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -120,6 +120,7 @@ class Cluster:
         return {
             # Not the settings of this machine: those of pyspark itself, which come with the class path of the archive.
             **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
+            "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(local),
             "SPARK_DAEMON_MEMORY": "256m",  # master and worker only hand out work
@@ -136,9 +137,7 @@ class Cluster:
 
 def script(name: str) -> str:
     """One of the scripts that come with pyspark."""
-    import pyspark  # noqa: PLC0415  (optional package)
-
-    return str(Path(pyspark.__file__).parent / "bin" / name)
+    return f"{spark_home()}/bin/{name}"
 
 
 def _kill(processes: list[int]) -> None:

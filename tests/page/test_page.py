@@ -10,13 +10,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import upshot
-from tests.page.browser import Browser
+from tests.page.browser import PATIENCE, Browser
 from tests.page.conftest import PROGRAM
 from tests.service.served_process import free_port
 from tests.service.serving import Running
 from upshot.service.access.sessions import Authenticator
 from upshot.service.access.tokens import Tokens, hash_of
 from upshot.service.service import Service
+from upshot.service.settings import RequestBounds, Settings
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +141,8 @@ def test_a_derivation_thousands_deep_is_opened_part_by_part(browser: Browser) ->
     database.define(".decl e(x: number, y: number) .decl r(x: number) r(1). r(Y) :- r(X), e(X, Y).")
     with database.transaction() as tx:
         tx.insert("e", [(i, i + 1) for i in range(1, 3000)])
-    with Running(database) as running:
+    bounds = RequestBounds(seconds=PATIENCE)
+    with Running(database, Settings(bounds=bounds)) as running:
         browser.go(at(running, "#/options"))
         browser.wait(lambda: browser.all("#wish input"), "fields")
         browser.script("document.querySelector('#wish select').value = 'r'")
@@ -351,6 +353,21 @@ def test_keys_open_every_section(browser: Browser, served: Running) -> None:
     browser.keys(Keys.ESCAPE)
     body.send_keys("?")
     browser.shows("dialog", "find a relation")
+
+
+def test_a_page_that_was_left_holds_no_stream_and_follows_again_when_it_is_shown(
+    browser: Browser, served: Running
+) -> None:
+    browser.go(at(served, "#/view/closure"))
+    browser.shows("#rows", "web")
+    browser.wait(lambda: len(served.service.hub.followers) == 2, "the streams of the page and of the view")
+    browser.driver.get("about:blank")
+    browser.wait(lambda: not served.service.hub.followers, "no stream")
+    commit(served, insert={"edge": [["net", "sys"]]})
+    browser.driver.back()
+    browser.shows("#live", "version 3")
+    browser.shows("#rows", "sys")
+    browser.wait(lambda: len(served.service.hub.followers) == 2, "both streams again")
 
 
 def test_a_server_that_comes_back_is_followed_again(browser: Browser, tmp_path: Path) -> None:

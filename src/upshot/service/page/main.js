@@ -190,4 +190,7 @@ byId("keys").addEventListener("click", help);
 byId("leave").addEventListener("click", leave);
 addEventListener("hashchange", route);
 addEventListener("keydown", keys);
+// A browser keeps a page that was left, with its streams, and opens six connections to a server in all.
+addEventListener("pagehide", () => { source?.close(); open.close(); });
+addEventListener("pageshow", (event) => { if (event.persisted) start(); });
 start();
