@@ -29,8 +29,8 @@ from upshot.syntax.ast import (
     Wildcard,
 )
 from upshot.values.aggregates import AGGREGATES
-from upshot.values.functors import bare_name, is_functor
-from upshot.values.ranges import RANGE
+from upshot.values.functions import RANGE
+from upshot.values.functors import bare_name
 
 RawLiteral = Atom | Not | Comparison | Test
 """A literal whose `Not` may still hold a comparison."""
@@ -216,7 +216,7 @@ class Lifting:
         return names
 
     def _fresh(self, base: str) -> str:
-        base = bare_name(base) if is_functor(base) else base
+        base = bare_name(base)
         name = fresh_name(f"{base}_1" if base in AGGREGATES else base, self._taken)
         self._taken.add(name)
         self._claimed.add(name)
@@ -256,6 +256,10 @@ def aggregate_bodies(aggregate: Aggregate) -> tuple[Conjunction, ...]:
     body = aggregate.body
     parts = body.parts if isinstance(body, Or) else (body,)
     return tuple(part.parts for part in parts if isinstance(part, And))  # type: ignore[misc]
+
+
+def is_aggregate(literal: RawLiteral) -> bool:
+    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
 
 
 def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:

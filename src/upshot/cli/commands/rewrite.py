@@ -24,8 +24,7 @@ from upshot.rewrite.demand.magic_sets import magic_sets
 from upshot.rewrite.demand.questions import about_clauses
 from upshot.rewrite.listing import RuleListing
 from upshot.rewrite.normalize.operators import operators
-from upshot.rewrite.view_update_listing import list_view_updates
-from upshot.rewrite.view_updates import view_updates
+from upshot.rewrite.view_updates import list_view_updates, view_updates
 from upshot.strategies.names import WITH_RULES
 from upshot.strategies.strategy import Strategy, asked_strategy
 from upshot.syntax import parse_query

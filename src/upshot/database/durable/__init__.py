@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from upshot.database.durable import (
         batches,
         durable,
-        held_version,
         history,
         journal,
         past_version,
@@ -22,4 +21,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["batches", "durable", "held_version", "history", "journal", "past_version", "retention"]
+__all__ = ["batches", "durable", "history", "journal", "past_version", "retention"]

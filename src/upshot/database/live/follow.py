@@ -9,7 +9,7 @@ from typing import Any
 
 from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
-from upshot.core.rows import Row, Rows, comparable_row, row_set
+from upshot.core.rows import Row, Rows, one_nan, row_set
 from upshot.database.commit import Proposal, settle
 from upshot.database.constraints import ConstraintFindings
 from upshot.database.durable.history import past_events, past_firings, refuse_forgotten
@@ -263,7 +263,7 @@ def live_query(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tu
         live.made += 1
         name = f"$live{live.made}"
         found = LiveQuery(name, text, shape(text, values, state.schemas, functors, name)[0], key)
-    return found, comparable_row(row)
+    return found, one_nan(row)
 
 
 def install(state: DatabaseState, queries: list[LiveQuery]) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from upshot.core.errors import UsageError
-from upshot.core.rows import Row, Rows, row_set
+from upshot.core.rows import Rows, row_set
+from upshot.database.changes import NetChange
 from upshot.database.watch import Callback, Event
 
 _SIGNS = ("all", "insert", "delete")
@@ -106,13 +107,10 @@ class _IntervalPace:
 
 def _joined(first: Event, second: Event) -> Event:
     """Two events as one: a row that came and went again did neither."""
-    inserted, deleted = set[Row](row_set(first.inserted)), set[Row](row_set(first.deleted))
-    for row in row_set(second.deleted):
-        inserted.discard(row) if row in inserted else deleted.add(row)
-    for row in row_set(second.inserted):
-        deleted.discard(row) if row in deleted else inserted.add(row)
-    schema = second.inserted.schema
-    return replace(second, inserted=Rows.of(schema, list(inserted)), deleted=Rows.of(schema, list(deleted)))
+    net = NetChange(set(row_set(first.inserted)), set(row_set(first.deleted)))
+    net.add(second.inserted, second.deleted)
+    inserted, deleted = net.rows(second.inserted.schema)
+    return replace(second, inserted=inserted, deleted=deleted)
 
 
 def _wrong(message: str, help: str) -> UsageError:

@@ -23,14 +23,14 @@ from upshot.check.program import Clause
 from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
 from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
-from upshot.core.rows import row_set
+from upshot.core.rows import one_nan, row_set
 from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
 from upshot.engine.rule_processor import ChangeWindow, Transition
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
-from upshot.reasons.search import Key, one_nan
+from upshot.reasons.search import Key
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.wording import row_text
 from upshot.syntax.ast import ActiveRule, Atom, Not, Variable

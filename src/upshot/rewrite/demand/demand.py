@@ -18,10 +18,9 @@ from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
-from upshot.rewrite.demand.levels import levels
 from upshot.rewrite.demand.sip import is_bound, next_literal
 from upshot.rewrite.normalize.row_variables import row_variables
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
 
@@ -427,3 +426,15 @@ def guards(atom: Atom, types: Mapping[str, Type]) -> list[Literal]:
     after."""
     names = [term for term in atom.args if isinstance(term, Variable) and types[term.name].nullable]
     return [Not(Test("is_null", (term,))) for term in names]
+
+
+def levels(program: CheckedProgram) -> dict[str, int]:
+    """The level of every relation: 0 if no rule defines it, else one more than the highest that its rules read."""
+    found = dict.fromkeys(program.schemas, 0)
+    read: dict[str, set[str]] = {name: set() for name in program.schemas}
+    for clause in program.clauses:
+        read[clause.head.relation].update(atom.relation for _, atom, _ in atoms_of(clause))
+    for layer in program.strata:
+        below = {name for view in layer for name in read[view]}.difference(layer)
+        found.update(dict.fromkeys(layer, 1 + max((found[name] for name in below), default=0)))
+    return found

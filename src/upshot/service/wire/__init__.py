@@ -1,4 +1,4 @@
 """Requests and answers as bytes: bounds, bodies, errors, pages, streams.
 
-Read `wire`, `gate`, `bodies`, `answers`, `whole_answers`.
+Read `wire`, `gate`, `bodies`, `answers`.
 """
