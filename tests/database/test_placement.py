@@ -36,7 +36,7 @@ from upshot.database.placement import PlacedEngine, SparkPlace
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.plan.optimizations import optimizations
+from upshot.rewrite.optimizations import optimizations
 from upshot.syntax import parse_query
 
 CLOSURE = """

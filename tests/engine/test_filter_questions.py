@@ -18,8 +18,8 @@ from tests.properties.strategies import view_options
 from upshot.check import check
 from upshot.engine.local.queries.demand_run import DemandRun
 from upshot.plan.demand_plans import filters
-from upshot.plan.optimizations import NAMES
 from upshot.rewrite.demand.demand import RowOrigin
+from upshot.rewrite.optimizations import NAMES
 from upshot.syntax import parse
 
 FORGETTING = [name for name in NAMES if name != "memo"]

@@ -14,7 +14,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
 from upshot.engine.naive import evaluate
-from upshot.plan.optimizations import NAMES
+from upshot.rewrite.optimizations import NAMES
 from upshot.syntax import parse
 
 REACH = """

@@ -19,6 +19,7 @@ from upshot.rewrite import normal_form
 from upshot.rewrite.changes.screening import relevant_rows
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
 from upshot.rewrite.demand.partial_evaluation import partial_evaluation
+from upshot.rewrite.optimizations import Optimizations
 from upshot.strategies.changes_on_demand import changes_on_demand, event_paths
 from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse
@@ -125,7 +126,9 @@ def test_changes_elsewhere_are_not_followed(strategy: str) -> None:
     views = dict.fromkeys(["reach", "far"], strategy)
     found = {}
     for specializing in (True, False):
-        made = changes_on_demand(program, views, wanted={"far": ["plus"]}, specializing=specializing)
+        made = changes_on_demand(
+            program, views, wanted={"far": ["plus"]}, optimizations=Optimizations(partial_evaluation=specializing)
+        )
         result = changes(program, made, old, new, dropping=False)
         assert result.plus["far"] == {(3,)}
         found[specializing] = sum(
@@ -221,7 +224,9 @@ def test_results_are_the_same_with_every_optimization_on_and_off() -> None:
         views = dict.fromkeys(all_views(program), strategy)
         made = [
             changes_on_demand(program, views),
-            changes_on_demand(program, views, wanted=wanted, unfolding=False, specializing=False),
+            changes_on_demand(
+                program, views, wanted=wanted, unfolding=False, optimizations=Optimizations(partial_evaluation=False)
+            ),
             changes_on_demand(program, views, wanted=wanted, unfolding=False),
             changes_on_demand(program, views, wanted=wanted),
         ]

@@ -11,7 +11,7 @@ from upshot.database.database import Database
 from upshot.engine.limits import Limits
 from upshot.engine.spark.engine import SparkEngine
 from upshot.engine.work import Work
-from upshot.plan.optimizations import NAMES, optimizations
+from upshot.rewrite.optimizations import NAMES, optimizations
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from upshot.database.live.live_queries import MOST_KEPT
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.user_functions import UserFunction
-from upshot.plan.optimizations import optimizations
+from upshot.rewrite.optimizations import optimizations
 
 if TYPE_CHECKING:
     from upshot.database.engines import Engine

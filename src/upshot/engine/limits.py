@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from upshot.core.errors import LimitError
 from upshot.engine.user_functions import UserFunctions
-from upshot.plan.optimizations import Optimizations
+from upshot.rewrite.optimizations import Optimizations
 
 MOST_ROUNDS = 2**63 - 1
 """Rounds that the kernel can count to."""

@@ -16,7 +16,7 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
 from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, asked, request_rule
 from upshot.rewrite.listing import ListedRule, RuleListing
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 from upshot.syntax.printing import print_atom, print_formula

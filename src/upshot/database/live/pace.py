@@ -35,7 +35,8 @@ class Quality:
     def applied(
         self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
     ) -> tuple[Callback, Callable[[], None]]:
-        """See `watch.Pace`."""
+        """A callback that passes on what `callback` is to hear, and the function that stops it. What it does on its own
+        time it does by `attempt`, which keeps errors."""
         passed = callback if self.events == "all" and self.limit is None else self._filtered(callback)
         if self.every is None:
             return passed, lambda: None

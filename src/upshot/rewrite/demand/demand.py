@@ -19,7 +19,8 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.demand.sip import is_bound, next_literal
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
+from upshot.rewrite.optimizations import ALL, Optimizations
 from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
@@ -117,9 +118,8 @@ class DemandBuilder:
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
     that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
     steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
-    `nervous` views may report more than their net changes. `small` relations are joined first, wherever they stand.
-    Without `sip` literals are joined from left to right. With `memo` the answers about views that nothing can change
-    serve both states.
+    `nervous` views may report more than their net changes. Of the `optimizations`, `sip` joins literals outward and not
+    from left to right, and `memo` lets the answers about views that nothing can change serve both states.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class DemandBuilder:
         helpers: Collection[str] = (),
         needed: Collection[tuple[str, str]] | None = None,
         nervous: Collection[str] = (),
-        small: Collection[str] = (),
-        sip: bool = True,
-        memo: bool = True,
+        optimizations: Optimizations = ALL,
     ) -> None:
-        self.program, self.small, self.sip = program, frozenset(small), sip
+        self.program, self.sip = program, optimizations.sip
+        self.small: frozenset[str] = frozenset()
+        """Relations that are joined first, wherever they stand."""
         self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
         self.level = {name: max(level - 1, 0) for name, level in levels(program).items()}
@@ -147,7 +147,7 @@ class DemandBuilder:
         self.of_changes = False
         """The program computes changes: the old state is read to find what is deleted."""
         self._changed = changed
-        self._steady = self._unaffected() if changed is not None and memo else frozenset()
+        self._steady = self._unaffected() if changed is not None and optimizations.memo else frozenset()
         self.rules: list[DemandRule] = []
         self._known: set[DemandRule] = set()
         self.relations: dict[str, Meaning] = {}

@@ -26,10 +26,10 @@ from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.demand_plans import change_program, unheard
-from upshot.plan.optimizations import Optimizations
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
 from upshot.rewrite.demand.questions import DemandQuery, about_views
+from upshot.rewrite.optimizations import Optimizations
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
 Codes = NDArray[np.int64]
