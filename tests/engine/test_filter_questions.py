@@ -16,10 +16,10 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
+from upshot.core.optimizations import NAMES
 from upshot.engine.local.queries.demand_run import DemandRun
 from upshot.plan.demand_plans import filters
 from upshot.rewrite.demand.demand import RowOrigin
-from upshot.rewrite.optimizations import NAMES
 from upshot.syntax import parse
 
 FORGETTING = [name for name in NAMES if name != "memo"]

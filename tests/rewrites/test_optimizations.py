@@ -13,13 +13,13 @@ from tests.properties.settings import case_count, seed_of
 from tests.rewrites.demand_interpreter import Relations, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
+from upshot.core.optimizations import Optimizations
 from upshot.core.schema import Role
 from upshot.engine.naive import derive
 from upshot.rewrite import normal_form
 from upshot.rewrite.changes.screening import relevant_rows
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
 from upshot.rewrite.demand.partial_evaluation import partial_evaluation
-from upshot.rewrite.optimizations import Optimizations
 from upshot.strategies.changes_on_demand import changes_on_demand, event_paths
 from upshot.strategies.strategy import on_demand
 from upshot.syntax import parse

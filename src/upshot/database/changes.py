@@ -12,9 +12,8 @@ from upshot.core.errors import UsageError, unknown_relation
 from upshot.core.rows import Rows, row_set
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Firing
+    from upshot.active.firing import Cause, Firing
     from upshot.active.tasks import Pending
-    from upshot.core.cause import Cause
     from upshot.core.diagnostic import Diagnostic
     from upshot.core.rows import Row
     from upshot.core.schema import Schema

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from upshot.check.names.variables import atoms
+from upshot.core.optimizations import Optimizations
 from upshot.plan.order_body import Resolve, Resolved, Statistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import PlannedRule, driven_plan
 from upshot.rewrite.changes.change_rules import ABSENT_IN
 from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
-from upshot.rewrite.optimizations import Optimizations
 from upshot.rewrite.shapes import aggregate_of
 from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax.ast import Atom, Not

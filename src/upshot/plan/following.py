@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from upshot.core.optimizations import Optimizations
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, kept_as
 from upshot.plan.rule_changes import RuleChange, rule_change
 from upshot.rewrite.changes.changes_of_rules import changes_of_rules
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
-from upshot.rewrite.optimizations import Optimizations
 from upshot.strategies.strategy import Stores
 
 

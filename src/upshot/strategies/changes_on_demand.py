@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator, Mapping
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.rewrite.changes.change_rules import OPPOSITE
 from upshot.rewrite.demand.demand import NETTING, DemandBuilder, DemandProgram, DemandRule, RowOrigin
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.demand.partial_evaluation import partial_evaluation, reached
 from upshot.rewrite.demand.query_rules import add_query_rules
 from upshot.rewrite.normalize.unfold import unfold
-from upshot.rewrite.optimizations import ALL, Optimizations
 from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.rewrite.stratified import stratified
 from upshot.strategies.strategy import DemandRules, strategy_named

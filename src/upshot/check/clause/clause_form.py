@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from upshot.check.findings import Findings
 from upshot.check.names.variables import fold, fresh_name, occurrences, terms_of
 from upshot.syntax.ast import (
     Aggregate,
@@ -111,13 +110,12 @@ class Lifting:
     aggregate's term that the aggregate's body binds, unless the outside has no other value for it: it is a witness.
     """
 
-    def __init__(self, taken: set[str], findings: Findings, parameters: Mapping[str, Constant]) -> None:
+    def __init__(self, taken: set[str], parameters: Mapping[str, Constant]) -> None:
         self._taken = taken
         self._parameters = parameters
         self._claimed: set[str] = set()
         self._body: Conjunction = ()
         self._outside: set[str] = set()
-        self._findings = findings
 
     def clause(self, head: Atom, body: Conjunction) -> tuple[Atom, Conjunction]:
         """Head and body with every aggregate as the right side of `Variable = aggregate`."""

@@ -93,7 +93,7 @@ class ClauseMaker:
             for head in heads:
                 for conjunction in bodies:
                     taken = all_names([*head.args, *conjunction])
-                    lifted = Lifting(taken, self.findings, self.parameters).clause(head, conjunction)
+                    lifted = Lifting(taken, self.parameters).clause(head, conjunction)
                     result.extend(self._split(*lifted, origin, infer, sound))
         except TooMany:
             self.findings.error(

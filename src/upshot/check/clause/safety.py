@@ -101,7 +101,7 @@ def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) ->
 def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: str = "the head") -> bool:
     """Test whether every variable of the clause is bound; what is not is reported, roots only."""
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
-    return _check_body(_Body(head, body, head_words), (), visible, findings)
+    return _check_body(_ScopedBody(head, body, head_words), (), visible, findings)
 
 
 def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
@@ -109,13 +109,13 @@ def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: F
     count as bound."""
     target, given = Atom("", () if aggregate.target is None else (aggregate.target,)), shared(aggregate, visible)
     inside = names_inside(aggregate, given)
-    bodies = [_Body(target, body, "the value of the aggregate") for body in aggregate_bodies(aggregate)]
+    bodies = [_ScopedBody(target, body, "the value of the aggregate") for body in aggregate_bodies(aggregate)]
     checks = [_check_body(each, given, inside, findings) for each in bodies]
     return all(checks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class _ScopedBody:
     """The body of a clause or an aggregate, what it gives its values to, and the words for that."""
 
     head: Atom
@@ -123,7 +123,7 @@ class _Body:
     head_words: str
 
 
-def _check_body(body: _Body, given: Collection[str], visible: Collection[str], findings: Findings) -> bool:
+def _check_body(body: _ScopedBody, given: Collection[str], visible: Collection[str], findings: Findings) -> bool:
     """Test whether every variable is bound that is not `given`, those of nested aggregates included."""
     binding = bind(body.literals, given, visible)
     fine = True

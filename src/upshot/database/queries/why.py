@@ -9,12 +9,12 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, overload
 
+from upshot.active.firing import Cause
 from upshot.check import check
 from upshot.check.active.transitions import map_atoms
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause
 from upshot.check.types.constants import fit
-from upshot.core.cause import Cause
 from upshot.core.errors import DataError, ProgramError, UsageError, VerifyError
 from upshot.core.operations import INSERTED
 from upshot.core.rows import Rows, one_nan, row_set

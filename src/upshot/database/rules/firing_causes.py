@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.active.firing import Cause
 from upshot.active.row_sets import NONE, PythonSets, RowSet
 from upshot.active.transition_tables import rows_of
 from upshot.active.turn_log import BEGIN, RuleTurn, TurnLog
@@ -20,7 +21,6 @@ from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
 from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
-from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
 from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
 from upshot.core.rows import one_nan, row_set

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
 from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram, DerivedRule
 from upshot.rewrite.demand.query_rules import add_query_rules
-from upshot.rewrite.optimizations import ALL, Optimizations
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom
 

@@ -16,11 +16,11 @@ from enum import Enum
 
 from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.demand.sip import is_bound, next_literal
 from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.optimizations import ALL, Optimizations
 from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
