@@ -14,7 +14,7 @@ from tests.active.random_rules import BASES, RuleCase, random_case
 from tests.active.rule_interpreter import Interpreter, Runaway, Window
 from tests.active.test_random_rules import MOST, action_after, run, shown
 from tests.properties.settings import case_count, seed_of
-from upshot.core.cause import Cause
+from upshot.active.firing import Cause
 
 SHOP = """
 .decl stock(item: symbol, n: number) key(item)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Ended
+from upshot.cli.commands.demo import STORIES
 from upshot.cli.demo.dependencies import dependencies, registry
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.permissions import permissions
-from upshot.cli.demo.stories import STORIES
 from upshot.cli.demo.story import Story
 from upshot.cli.demo.telling import tell
 from upshot.cli.demo.trains import trains

@@ -27,6 +27,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import STRATEGIES
 from upshot.check import check_query
 from upshot.core.errors import EngineError
+from upshot.core.optimizations import optimizations
 from upshot.core.resources import available_memory
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
@@ -36,7 +37,6 @@ from upshot.database.placement import PlacedEngine, SparkPlace
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.saved import Saved
-from upshot.plan.optimizations import optimizations
 from upshot.syntax import parse_query
 
 CLOSURE = """

@@ -16,9 +16,9 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
+from upshot.core.optimizations import NAMES
 from upshot.engine.local.queries.demand_run import DemandRun
 from upshot.plan.demand_plans import filters
-from upshot.plan.optimizations import NAMES
 from upshot.rewrite.demand.demand import RowOrigin
 from upshot.syntax import parse
 

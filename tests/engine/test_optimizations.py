@@ -13,8 +13,8 @@ from tests.properties.random_programs import Features, random_case
 from tests.properties.settings import case_count, seed_of
 from tests.properties.strategies import view_options
 from upshot.check import check
+from upshot.core.optimizations import NAMES
 from upshot.engine.naive import evaluate
-from upshot.plan.optimizations import NAMES
 from upshot.syntax import parse
 
 REACH = """

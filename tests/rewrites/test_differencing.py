@@ -15,8 +15,7 @@ from tests.rewrites.demand_interpreter import Found, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
 from upshot.rewrite import normal_form
-from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
-from upshot.rewrite.demand.levels import levels
+from upshot.rewrite.demand.demand import DemandProgram, RowOrigin, levels
 from upshot.rewrite.normalize.unfold import unfold
 from upshot.rewrite.shapes import atoms_of
 from upshot.strategies.changes_on_demand import changes_on_demand

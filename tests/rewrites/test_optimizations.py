@@ -13,6 +13,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.rewrites.demand_interpreter import Relations, changes, stored_rows
 from upshot.check import CheckedProgram, check, print_clause
 from upshot.core.errors import Error
+from upshot.core.optimizations import Optimizations
 from upshot.core.schema import Role
 from upshot.engine.naive import derive
 from upshot.rewrite import normal_form
@@ -125,7 +126,9 @@ def test_changes_elsewhere_are_not_followed(strategy: str) -> None:
     views = dict.fromkeys(["reach", "far"], strategy)
     found = {}
     for specializing in (True, False):
-        made = changes_on_demand(program, views, wanted={"far": ["plus"]}, specializing=specializing)
+        made = changes_on_demand(
+            program, views, wanted={"far": ["plus"]}, optimizations=Optimizations(partial_evaluation=specializing)
+        )
         result = changes(program, made, old, new, dropping=False)
         assert result.plus["far"] == {(3,)}
         found[specializing] = sum(
@@ -221,7 +224,9 @@ def test_results_are_the_same_with_every_optimization_on_and_off() -> None:
         views = dict.fromkeys(all_views(program), strategy)
         made = [
             changes_on_demand(program, views),
-            changes_on_demand(program, views, wanted=wanted, unfolding=False, specializing=False),
+            changes_on_demand(
+                program, views, wanted=wanted, unfolding=False, optimizations=Optimizations(partial_evaluation=False)
+            ),
             changes_on_demand(program, views, wanted=wanted, unfolding=False),
             changes_on_demand(program, views, wanted=wanted),
         ]

@@ -8,8 +8,7 @@ from tests.revise.goldens import CONSISTENT, GOLDENS, Golden, name
 from upshot.check import check
 from upshot.rewrite import normal_form
 from upshot.rewrite.normalize.operators import operators
-from upshot.rewrite.view_update_listing import list_view_updates
-from upshot.rewrite.view_updates import view_updates
+from upshot.rewrite.view_updates import list_view_updates, view_updates
 from upshot.syntax import parse
 
 

@@ -19,8 +19,8 @@ import upshot
 from tests.service.served_process import PATIENCE
 from tests.service.serving import Running
 from upshot.engine.local.storage.codec import Codec
+from upshot.service.routes import views
 from upshot.service.settings import RequestBounds, Settings
-from upshot.service.wire import whole_answers
 from upshot.service.wire.pages import Pages
 
 ARROW, NDJSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
@@ -241,7 +241,7 @@ def _stalled(port: int) -> socket.socket:
 
 
 def test_clients_that_take_nothing_are_cut_off_and_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_answers, "PATIENCE", 1.0)
+    monkeypatch.setattr(views, "PATIENCE", 1.0)
     database = upshot.connect()
     database.define(".decl n(x: number, t: symbol)")
     with database.transaction() as tx:

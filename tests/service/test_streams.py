@@ -9,11 +9,11 @@ from typing import Any
 
 from upshot.core.schema import Column, Schema
 from upshot.core.types import NUMBER
+from upshot.database.changes import NetChange
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.streams import (
     LARGEST_CHUNK,
     ChangeStream,
-    NetChange,
     RingBounds,
     StreamEvent,
     change_event,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.engine.driver import plain
+from upshot.core.optimizations import NAMES, optimizations
 from upshot.database.database import Database
 from upshot.engine.limits import Limits
 from upshot.engine.spark.engine import SparkEngine
 from upshot.engine.work import Work
-from upshot.plan.optimizations import NAMES, optimizations
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upshot.sql.recognition import is_sql
+from upshot.sql.either import is_sql
 
 
 @pytest.mark.parametrize(

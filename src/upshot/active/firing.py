@@ -1,4 +1,4 @@
-"""One turn of a rule that found instances, as users see it."""
+"""One turn of a rule that found instances, as users see it, and the causes of changed rows and of firings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ from upshot.core.schema import Schema
 if TYPE_CHECKING:
     from upshot.active.turn_log import RuleTurn
     from upshot.check.program import RuleAction
-    from upshot.core.cause import Cause
     from upshot.core.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The reason why a row was inserted or deleted, or a rule fired: the base rows that the transaction `inserted` and
+    `deleted` for it, and the `literals` of the last rule that changed. Of a firing, `differentials` are these literals
+    as they are written, after the sign of their change: `+low(I)`, `-blocked(I)`, `±N = count : { … }`."""
+
+    inserted: tuple[tuple[str, Row], ...]
+    deleted: tuple[tuple[str, Row], ...]
+    literals: tuple[str, ...]
+    differentials: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -138,7 +138,7 @@ class RuleRun:
     def process(self, names: frozenset[str]) -> Deltas:
         """A processing point: these rules have their turns, until none is triggered."""
         if not self._several_turns:
-            # The opposite of what rules listen to matters from now on: see `check/active/heard.py`.
+            # The opposite of what rules listen to matters from now on: see `check/active/events.py`.
             self._several_turns = True
             self._reopen()
         self._propagate()

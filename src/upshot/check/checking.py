@@ -52,8 +52,8 @@ from upshot.syntax.ast import (
     ViewDirective,
     subterms,
 )
+from upshot.values.functions import RANGE
 from upshot.values.functors import is_functor
-from upshot.values.ranges import RANGE
 
 
 def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgram:

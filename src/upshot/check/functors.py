@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from upshot.check.findings import Findings
-from upshot.check.names.rebuilding import rebuilt
 from upshot.check.names.type_names import TypeNames
 from upshot.core.types import Kind
 from upshot.syntax.ast import Aggregate, Call, FunctorDeclaration
+from upshot.syntax.rebuild import rebuilt
 from upshot.values.functors import MARK, is_fold, is_functor, signed_name
 
 N = TypeVar("N")

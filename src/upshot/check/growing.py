@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from upshot.check.clause.clause_form import aggregate_bodies, with_bodies, with_named_wildcards
+from upshot.check.clause.clause_form import aggregate_bodies, is_aggregate, with_bodies, with_named_wildcards
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.findings import Findings
 from upshot.check.lattices import check_monotone
@@ -362,15 +362,13 @@ def _without_unused(body: Sequence[Literal], group: Collection[str]) -> Iterator
     """The literals but for aggregates whose values only the left out ones compare."""
     for each in body:
         names = {v.name for other in body if other is not each for v in occurrences(other)} | set(group)
-        is_aggregate = isinstance(each, Comparison) and isinstance(each.right, Aggregate)
-        if not is_aggregate or names & {v.name for v in occurrences(each.left)}:  # type: ignore[union-attr]
+        if not is_aggregate(each) or names & {v.name for v in occurrences(each.left)}:  # type: ignore[union-attr]
             yield each
 
 
 def _is_recursive(literal: Literal, own: Collection[str]) -> bool:
     """Test whether the literal is an aggregate over a relation of the recursion."""
-    is_aggregate = isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
-    return is_aggregate and any(atom.relation in own for atom in atoms(literal))
+    return is_aggregate(literal) and any(atom.relation in own for atom in atoms(literal))
 
 
 def _others(body: Sequence[Literal], place: int) -> Iterator[Literal]:

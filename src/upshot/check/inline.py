@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from upshot.check.clause.clause_form import TRUE, TooMany, alternatives
 from upshot.check.clause.safety import check_safety
 from upshot.check.findings import Findings
-from upshot.check.names.rebuilding import rebuilt
 from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.syntax.ast import (
     ActiveRule,
@@ -35,6 +34,7 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+from upshot.syntax.rebuild import rebuilt
 
 INLINE = "inline"
 N = TypeVar("N")

@@ -138,7 +138,7 @@ class CheckedRule:
     @property
     def hears(self) -> frozenset[tuple[str, str]]:
         """The changes that the rule listens to: pairs of a relation and `inserted` or `deleted`. What else it has to be
-        told of: `check/active/heard.py`."""
+        told of: `check/active/events.py`."""
         stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
         found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
         return frozenset(found) if self.is_awake else frozenset()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from upshot.cli.input.requests import RequestCommand
 from upshot.cli.options import (
     ActionFile,
     ChangeFile,
@@ -35,6 +36,18 @@ from upshot.cli.options import (
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import ENGINE_FAILED, OK, EngineName, ExportTarget, OnError
 from upshot.strategies.names import WITH_RULES
+
+_ROW = re.compile(r"\s*[+-]\s*[A-Za-z_?][\w.]*\s*\(.*\)\s*\.?\s*", re.DOTALL)
+
+
+class RequestCommand(TyperCommand):
+    """A command whose arguments may begin with a minus: brackets distinguish rows from options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rows = [text for text in args if _ROW.fullmatch(text)]
+        rest = [text for text in args if text != "--" and not _ROW.fullmatch(text)]
+        return super().parse_args(ctx, [*rest, *(["--", *rows] if rows else [])])
+
 
 app = typer.Typer(
     help="Maintain recursive views: every transaction on your tables returns the exact changes of the views.",

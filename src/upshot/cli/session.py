@@ -14,9 +14,8 @@ from upshot.cli.input.programs import parse_source
 from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.firings import register_actions, report_failures
 from upshot.cli.output.terminal import Bar, Terminal
-from upshot.cli.output.wording import counted
 from upshot.core.diagnostic import Diagnostic, Severity
-from upshot.core.errors import DataError, UsageError
+from upshot.core.errors import DataError, UsageError, counted
 from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.files.souffle_options import FileOptions, file_options

@@ -337,13 +337,13 @@ def row_set(rows: Iterable[Row]) -> frozenset[Row]:
     >>> len(row_set([(float("nan"),), (float("nan"),)]))
     1
     """
-    return frozenset(map(comparable_row, rows))
+    return frozenset(map(one_nan, rows))
 
 
-def comparable_row(row: Row) -> Row:
+def one_nan(row: Row) -> Row:
     """The row with one object for every NaN, so that equal rows are one key.
 
-    >>> comparable_row((float("nan"), 1)) == comparable_row((float("nan"), 1))
+    >>> one_nan((float("nan"), 1)) == one_nan((float("nan"), 1))
     True
     """
     return row if all(value == value for value in row) else tuple(v if v == v else math.nan for v in row)

@@ -9,12 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError, unknown_relation
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, row_set
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Firing
+    from upshot.active.firing import Cause, Firing
     from upshot.active.tasks import Pending
-    from upshot.core.cause import Cause
     from upshot.core.diagnostic import Diagnostic
     from upshot.core.rows import Row
     from upshot.core.schema import Schema
@@ -103,6 +102,25 @@ class ChangeSet:
     def __repr__(self) -> str:
         counts = (f"{name} +{len(c.inserted)} -{len(c.deleted)}" for name, c in self._changes.items())
         return f"<changes: {', '.join(counts) or 'none'}>"
+
+
+@dataclass(slots=True)
+class NetChange:
+    """The net effect of several changes: an inserted and deleted row cancels out."""
+
+    inserted: set[Row] = field(default_factory=set)
+    deleted: set[Row] = field(default_factory=set)
+
+    def add(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> None:
+        """Add the next change."""
+        for row in row_set(deleted):
+            self.inserted.discard(row) if row in self.inserted else self.deleted.add(row)
+        for row in row_set(inserted):
+            self.deleted.discard(row) if row in self.deleted else self.inserted.add(row)
+
+    def rows(self, schema: Schema) -> tuple[Rows, Rows]:
+        """The inserted and the deleted rows, as those of a relation."""
+        return Rows.of(schema, list(self.inserted)), Rows.of(schema, list(self.deleted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.core.optimizations import optimizations
 from upshot.core.resources import enough_resources, spare_address_space
 from upshot.core.running_spark import running_session
 from upshot.database import durable
@@ -21,7 +22,6 @@ from upshot.database.live.live_queries import MOST_KEPT
 from upshot.database.state import MAX_FIRINGS
 from upshot.engine.limits import MOST_ROUNDS, Limits
 from upshot.engine.user_functions import UserFunction
-from upshot.plan.optimizations import optimizations
 
 if TYPE_CHECKING:
     from upshot.database.engines import Engine

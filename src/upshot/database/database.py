@@ -360,7 +360,7 @@ class Database(AsksWhy, Revises):
         Spark, or if transactions call functions: those expect one thread."""
         with self._state.reading():
             self._state.refuse_group()
-            held = durable.held_version.held_version(self._state, most)
+            held = durable.past_version.held_version(self._state, most)
         return None if held is None else lambda: Database(state=held.opened(), max_firings=held.max_firings)
 
     def watch(

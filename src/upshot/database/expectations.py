@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from upshot.check.types.constants import fit
 from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
+from upshot.core.rows import one_nan
 from upshot.core.types import Kind
 from upshot.database.files.given_rows import given_rows
 from upshot.database.tried_changes import TriedChanges
-from upshot.reasons.search import one_nan
 from upshot.revise.request import Request
 
 if TYPE_CHECKING:

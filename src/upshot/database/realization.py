@@ -9,9 +9,9 @@ from typing import Any
 
 from upshot.core.fact_text import fact
 from upshot.core.json_values import to_json, type_to_json
+from upshot.core.rows import one_nan
 from upshot.core.schema import Role, Schema
 from upshot.database.queries.what_if import WhatIf
-from upshot.reasons.search import one_nan
 from upshot.revise.effects import Formula
 from upshot.revise.placeholders import Placeholder, named
 from upshot.revise.request import Key, Request, Row

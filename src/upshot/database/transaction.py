@@ -18,10 +18,9 @@ from upshot.database.commit import begin_rules, commit
 from upshot.database.files.given_rows import given_rows
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Firing
+    from upshot.active.firing import Cause, Firing
     from upshot.active.run import RuleRun, RunState
     from upshot.active.tasks import Pending
-    from upshot.core.cause import Cause
     from upshot.core.diagnostic import Diagnostic
     from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from upshot.check.program import Clause
-from upshot.core.rows import Rows, row_set
+from upshot.core.rows import Rows, one_nan, row_set
 from upshot.core.schema import Column, Role, Schema
 from upshot.database.changes import reported
 from upshot.database.constraints import added_violations
@@ -20,7 +20,6 @@ from upshot.database.state import DatabaseState
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import Work
 from upshot.reasons.concrete import ASKED, InstanceQuery, asked_rows, instances_question, row_rule
-from upshot.reasons.search import one_nan
 from upshot.revise.built_ins import is_value_of
 from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard

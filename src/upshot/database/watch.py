@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import Error, UsageError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema
     from upshot.database.changes import Changes, ChangeSet
+    from upshot.database.live.pace import Quality
 
 log = logging.getLogger("upshot.watch")
 
@@ -76,16 +77,6 @@ Callback = Callable[[Event], object]
 CommitCallback = Callable[[CommitEvent], object]
 
 
-class Pace(Protocol):
-    """A choice of the events that a subscriber hears, and when."""
-
-    def applied(
-        self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
-    ) -> tuple[Callback, Callable[[], None]]:
-        """A callback that passes on what `callback` is to hear, and the function that stops it. What it does on its own
-        time it does by `attempt`, which keeps errors."""
-
-
 class Subscription:
     """A running watch. `errors` collects what the callback raised; `close()` or leaving a `with` block ends it."""
 
@@ -96,7 +87,7 @@ class Subscription:
         feed: Feed,
         version: int | None = None,
         topic: Topic | None = None,
-        pace: Pace | None = None,
+        pace: Quality | None = None,
     ) -> None:
         self.view = view
         self.version = version

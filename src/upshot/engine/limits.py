@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from upshot.core.errors import LimitError
+from upshot.core.optimizations import Optimizations
 from upshot.engine.user_functions import UserFunctions
-from upshot.plan.optimizations import Optimizations
 
 MOST_ROUNDS = 2**63 - 1
 """Rounds that the kernel can count to."""

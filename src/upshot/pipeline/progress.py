@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from upshot.core.errors import counted
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.steps import Step
 
@@ -36,21 +37,17 @@ def summary(metrics: BatchMetrics) -> str:
     'batch 8, version 10: 0 rows in; no view changed; up fired for 2; 1 action pending; 0.75 s, 4 jobs, local engine'
     """
     head = f"batch {metrics.batch}, version {metrics.version}"
-    took = f"{sum(metrics.seconds.values()):.2f} s, {_counted(metrics.jobs, 'job')}"
+    took = f"{sum(metrics.seconds.values()):.2f} s, {counted(metrics.jobs, 'job')}"
     if metrics.replayed:
         return f"{head}: already recorded, sinks updated; {took}"
     bad = f", {metrics.bad} bad" if metrics.bad else ""
     changed = ", ".join(f"{name} +{view.inserted} -{view.deleted}" for name, view in metrics.views.items())
-    parts = [f"{head}: {_counted(metrics.rows, 'row')} in{bad}", changed or "no view changed"]
+    parts = [f"{head}: {counted(metrics.rows, 'row')} in{bad}", changed or "no view changed"]
     if metrics.rules:
         parts.append(", ".join(f"{name} fired for {rule.rows}" for name, rule in metrics.rules.items()))
     if metrics.pending:
-        parts.append(f"{_counted(metrics.pending, 'action')} pending")
+        parts.append(f"{counted(metrics.pending, 'action')} pending")
     return "; ".join([*parts, f"{took}, {metrics.engine} engine"])
-
-
-def _counted(number: int, one: str, more: str = "") -> str:
-    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
 
 
 class Display:
@@ -85,7 +82,7 @@ class Display:
     def batch(self, metrics: BatchMetrics) -> None:
         self._batches += 1
         self.note(summary(metrics))
-        self._say(f"waiting for changes, {_counted(self._batches, 'batch', 'batches')} so far")
+        self._say(f"waiting for changes, {self._batches:,} batch{'es' * (self._batches != 1)} so far")
 
     def note(self, words: str) -> None:
         """A line that stays."""

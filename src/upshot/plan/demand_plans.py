@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from upshot.check.names.variables import atoms
-from upshot.plan.optimizations import Optimizations
+from upshot.core.optimizations import Optimizations
 from upshot.plan.order_body import Resolve, Resolved, Statistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
@@ -41,9 +41,7 @@ def change_program(
         changed=changed,
         wanted=plan.wanted(afresh, several_turns=several_turns) if optimizations.event_paths else None,
         nervous=plan.on_demand.nervous,
-        specializing=optimizations.partial_evaluation,
-        sip=optimizations.sip,
-        memo=optimizations.memo,
+        optimizations=optimizations,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from upshot.core.optimizations import Optimizations
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, kept_as
 from upshot.plan.rule_changes import RuleChange, rule_change
 from upshot.rewrite.changes.changes_of_rules import changes_of_rules
@@ -85,8 +86,8 @@ def remade(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[
 
 
 def followed_on_demand(
-    before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], recompute: Collection[str], *,
-    sip: bool = True,
+    before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], recompute: Collection[str],
+    optimizations: Optimizations,
 ) -> DemandProgram | None:  # fmt: skip
     """The rules by which the views on demand follow from the rules and rows they had before; None if they cannot, or
     if none of them is to `recompute`. Relations `made` have new tables, so what they held before is out of reach."""
@@ -96,7 +97,7 @@ def followed_on_demand(
         # Every rule below them is the same: such a change is one like any other.
         return None
     views = {"before": before.on_demand.strategies.keys(), "after": plan.on_demand.strategies.keys()}
-    program = changes_of_rules(before.normal, plan.normal, views, sip=sip)
+    program = changes_of_rules(before.normal, plan.normal, views, optimizations)
     shown, were = (each.on_demand.strategies.keys() & each.source.schemas.keys() for each in (plan, before))
     if program is None or shown != were:
         return None

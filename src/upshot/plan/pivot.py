@@ -13,7 +13,7 @@ from upshot.core.schema import Role, Schema
 from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
 from upshot.rewrite.demand.linearize import linearize
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import atoms_of
 from upshot.rewrite.stratified import stratified
 from upshot.strategies.maintenance import maintenance

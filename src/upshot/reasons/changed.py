@@ -15,6 +15,7 @@ from typing import Any
 
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram
+from upshot.core.rows import one_nan
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import (
     AggregateGroup,
@@ -27,7 +28,7 @@ from upshot.reasons.concrete import (
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment, without_meta
 from upshot.reasons.near_misses import question
-from upshot.reasons.search import Best, DerivationSearch, Key, QueryState, RuleInstance, one_nan, used
+from upshot.reasons.search import Best, DerivationSearch, Key, QueryState, RuleInstance, used
 from upshot.reasons.why import Reasons
 from upshot.reasons.wording import substituted
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Variable, Wildcard

@@ -129,18 +129,11 @@ def _binds(literal: Literal, bound: Collection[str], outside: frozenset[str]) ->
             rest = set(_needed(Test("", (other,)), outside)).difference(bound)
             if not rest:
                 return (name,)
-            return () if not needs else _binds_right(literal, bound, outside)
+            if needs and name in bound and isinstance(other, Variable):
+                return (other.name,)
+            return None if needs else ()
         case _:
             return () if not needs else None
-
-
-def _binds_right(literal: Comparison, bound: Collection[str], outside: frozenset[str]) -> tuple[str, ...] | None:
-    """An equation of two variables, the left one of which has a value."""
-    match literal:
-        case Comparison("=", Variable(left), Variable(right)) if left in bound:
-            return (right,)
-        case _:
-            return None
 
 
 def _needed(literal: Literal, outside: frozenset[str]) -> Iterator[str]:

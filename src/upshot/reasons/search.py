@@ -7,14 +7,13 @@ queried in one query a rule, from the rows outward.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from upshot.check.program import Clause
 from upshot.core.errors import LimitError
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, one_nan
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import ConcreteRule, InstanceQuery, Row, asked_rows, instances_question
 
@@ -255,11 +254,6 @@ def size_of(instance: RuleInstance, ranked: Mapping[Key, Best]) -> int:
     """The nodes of the derivation that ends with this instance, over the smallest ones of its premises."""
     own = 1 + len(instance.rule.literals) - len(instance.premises)
     return own + sum(ranked[premise].size for premise in instance.premises)
-
-
-def one_nan(row: Row) -> Row:
-    """The row with the one NaN that equals itself in sets."""
-    return row if all(value == value for value in row) else tuple(v if v == v else math.nan for v in row)
 
 
 def used(best: Mapping[Key, Best], root: Key) -> Iterator[Key]:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from upshot.check.clause.clause_form import is_aggregate
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.check.strata import order_of
 from upshot.core.errors import LimitError
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, one_nan
 from upshot.core.schema import Role, Schema
 from upshot.reasons.concrete import (
     AggregateGroup,
@@ -31,8 +32,8 @@ from upshot.reasons.concrete import (
     instances_question,
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, BASE, CONDITION, RULE, Derivation
-from upshot.reasons.search import MOST_INSTANCES, Best, DerivationSearch, Key, QueryState, RuleInstance, one_nan, used
-from upshot.reasons.wording import absence_text, is_aggregate, literal_text, row_text, rule_text, shown_name
+from upshot.reasons.search import MOST_INSTANCES, Best, DerivationSearch, Key, QueryState, RuleInstance, used
+from upshot.reasons.wording import absence_text, literal_text, row_text, rule_text, shown_name
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Not, Variable
 
 MOST_LAYERS = 6
@@ -55,7 +56,7 @@ class Layers:
         derivation within them."""
         if not self._needs_layers(root[0]):
             return None
-        heights = self._heights([root], MOST_LAYERS)
+        heights = self._heights([root])
         if not heights:
             return None
         search = DerivationSearch(self.world, self.rules, self.program.schemas, bounds)
@@ -63,7 +64,7 @@ class Layers:
         while frontier:
             self._expand(search, frontier)
             below = {p for key in frontier for each in search.instances.get(key, ()) for p in each.premises}
-            frontier = self._heights([key for key in below if key not in known], MOST_LAYERS)
+            frontier = self._heights([key for key in below if key not in known])
             known |= frontier
         return search.ranked(root)
 
@@ -87,10 +88,10 @@ class Layers:
                         left.append(premise.relation)
         return found
 
-    def _heights(self, keys: Sequence[Key], most: int) -> dict[Key, int]:
-        """The heights of the lowest derivations of rows, up to the given height."""
+    def _heights(self, keys: Sequence[Key]) -> dict[Key, int]:
+        """The heights of the lowest derivations of rows, up to `MOST_LAYERS`."""
         found: dict[Key, int] = {}
-        for height in range(1, most + 1):
+        for height in range(1, MOST_LAYERS + 1):
             left = [key for key in keys if key not in found]
             for (view, nulls), rows in _shapes(left).items():
                 if not self._exists(view, height):

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from upshot.check.clause.clause_form import is_aggregate
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import Clause, Literal
 from upshot.core.errors import counted
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, one_nan
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import Row
 from upshot.reasons.derivation import Derivation
 from upshot.reasons.failure import ATTEMPT, BLOCKED, FALSE, HOLDS, MISSING, OPEN, ROW, Failure
 from upshot.reasons.near_misses import Ground, LiteralChoice, choices, grounded, question, whole_row
-from upshot.reasons.search import Key, one_nan, out_of_bounds
+from upshot.reasons.search import Key, out_of_bounds
 from upshot.reasons.why import Reasons
-from upshot.reasons.wording import is_aggregate, is_given, row_text, rule_text, substituted
+from upshot.reasons.wording import is_given, row_text, rule_text, substituted
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcard
 from upshot.syntax.printing import print_formula, print_term

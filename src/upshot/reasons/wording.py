@@ -9,7 +9,7 @@ from typing import Any
 
 from upshot.check.names.variables import fold
 from upshot.check.printing import print_clause
-from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role
 from upshot.core.types import Type
 from upshot.reasons.concrete import Row
@@ -102,7 +102,3 @@ def is_given(clause: Clause, program: CheckedProgram) -> bool:
             return program.input_part.get(clause.head.relation) == relation
         case _:
             return False
-
-
-def is_aggregate(literal: Literal) -> bool:
-    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)

@@ -16,13 +16,12 @@ from typing import Any
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import Clause, Literal
 from upshot.core.errors import DataError
-from upshot.core.rows import Rows
+from upshot.core.rows import Rows, one_nan
 from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.engine.time_limit import check_time
 from upshot.reasons.concrete import ASKED, InstanceQuery
-from upshot.reasons.search import one_nan
 from upshot.revise.built_ins import (
     UNKNOWN,
     Binding,

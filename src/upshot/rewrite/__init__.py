@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from upshot.rewrite.normalize.normal_form import auxiliaries, normal_form
+    from upshot.rewrite.normalize.normal_form import normal_form
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "auxiliaries": "upshot.rewrite.normalize.normal_form",
             "normal_form": "upshot.rewrite.normalize.normal_form",
         },
     )
 
-__all__ = ["auxiliaries", "normal_form"]
+__all__ = ["normal_form"]

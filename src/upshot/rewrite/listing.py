@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
 from upshot.core.schema import Schema
 from upshot.core.span import Span
@@ -60,6 +61,13 @@ def nothing_listed(view: str | None) -> RuleListing:
 def literals(clause: Clause) -> tuple[str, tuple[str, ...]]:
     """The head and the body of a clause as text."""
     return print_atom(clause.head), tuple(map(print_formula, clause.body))
+
+
+def relations_of(clause: Clause) -> Iterator[str]:
+    yield clause.head.relation
+    for literal in clause.body:
+        for atom in atoms(literal):
+            yield atom.relation
 
 
 def section(title: str, about: str, clauses: Iterable[Clause]) -> tuple[str, list[ListedRule]]:

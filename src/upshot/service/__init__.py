@@ -9,7 +9,7 @@ One process, one event loop (`service/app.py`). One thread changes the database 
 bounded queue are committed as a group (`database/group.py`), each transaction a version of its own. The log is forced
 once, and nobody sees or is answered anything before that. Between two groups it runs one task: a what-if, or a slice of
 a search for realizations (`searches.py`), which gives way as soon as somebody waits, and goes on in a copy of its own
-after the third attempt (`database/durable/held_version.py`). Functions that rules call after a commit are waited for
+after the third attempt (`database/durable/past_version.py`). Functions that rules call after a commit are waited for
 only so long (`active/caller.py`). Reads run on a few threads (`engine/time_limit.py`: the kernel and the search look at
 the clock where they can stop).
 

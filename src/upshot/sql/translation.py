@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
-
-from sqlglot import exp
+from typing import TYPE_CHECKING
 
 from upshot.check.clause.clause_form import Conjunction, TooMany, alternatives
 from upshot.check.names.variables import fresh_name, variables
@@ -38,8 +36,7 @@ from upshot.syntax.ast import (
 )
 
 if TYPE_CHECKING:
-    from upshot.sql.queries.block import Block
-    from upshot.sql.queries.row_sets import RowSet
+    from upshot.sql.queries.queries import QueryReader
 
 _NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *operators.TESTS, *operators.STATES}
 _NUMBERED = re.compile(r"(?:_\d+)+$")
@@ -58,22 +55,6 @@ class Branch:
     """The place of the query that it is made from."""
 
 
-class Reader(Protocol):
-    """Queries inside expressions, read by what reads the queries around them."""
-
-    def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]: ...
-
-    def rows(
-        self, translation: Translation, query: exp.Expression, around: Scope | None = None, *, bag: bool = False
-    ) -> RowSet: ...
-
-    def is_common(self, table: exp.Table) -> bool: ...
-
-    def scalar(self, around: Block, query: exp.Select) -> Branch: ...
-
-    def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> FromItem: ...
-
-
 @dataclass(slots=True)
 class Translation:
     """`schemas` grows by the views that are made on the way; they belong to `owner`, and their names begin with its."""
@@ -81,7 +62,8 @@ class Translation:
     statement: Statement
     schemas: dict[str, Schema]
     owner: str
-    reader: Reader
+    reader: QueryReader
+    """Reads queries inside expressions."""
     reserved: frozenset[str] = frozenset()
     """Names of relations that others have, visible or not."""
     parameters: Mapping[str, Constant] = field(default_factory=dict)

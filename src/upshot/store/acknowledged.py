@@ -16,7 +16,7 @@ from pathlib import Path
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError
-from upshot.store.folders import ACKNOWLEDGED, LOG, settle_folder
+from upshot.store.folders import ACKNOWLEDGED, LOG, settle
 from upshot.store.trouble import damaged
 
 log = logging.getLogger("upshot.store")
@@ -45,7 +45,7 @@ class MarkFile:
             if read_mark(root) is None:
                 self._write(reached)
             if is_new:
-                settle_folder(root)
+                settle(root)
         except BaseException:
             self.close()
             raise

@@ -19,7 +19,7 @@ from pathlib import Path
 from upshot.core.errors import EngineError, UsageError
 from upshot.store.acknowledged import refuse_lost
 from upshot.store.encoding import FolderSide, decode, is_folder
-from upshot.store.folders import LOG, UNFINISHED, StoredFile, folder_of_saved, remove_folder, settle_folder
+from upshot.store.folders import LOG, UNFINISHED, StoredFile, folder_of_saved, remove_folder, settle
 from upshot.store.lock import StoreLock
 from upshot.store.log import Log
 from upshot.store.opening import refuse_others
@@ -118,7 +118,7 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
     unfinished = place / UNFINISHED
     with unfinished.open("xb") as file:
         os.fsync(file.fileno())
-    settle_folder(place)
+    settle(place)
     _copy_log(pinned, unfinished)
     with closing(Log(place, name=UNFINISHED, read_only=True)) as log:
         version = log.last_version()
@@ -126,10 +126,10 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
             _copy_folder(root / folder, place / folder, files)
     for left in place.glob(UNFINISHED + "-*"):
         left.unlink()
-    settle_folder(place)
+    settle(place)
     unfinished.rename(place / LOG)
-    settle_folder(place)
-    settle_folder(place.parent)
+    settle(place)
+    settle(place.parent)
     return version
 
 
@@ -170,9 +170,9 @@ def _copy_folder(source: Path, target: Path, files: Sequence[StoredFile]) -> Non
             ) from None
         if found != (size, checksum):
             raise damaged(f"`{source / name}` does not hold the bytes that were written")
-        settle_folder((target / name).parent)
+        settle((target / name).parent)
     for folder in (target, target.parent, target.parent.parent, target.parent.parent.parent):
-        settle_folder(folder)
+        settle(folder)
 
 
 def _copy_file(source: Path, target: Path) -> tuple[int, int]:

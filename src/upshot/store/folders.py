@@ -93,17 +93,16 @@ def settle_files(folder: Path) -> tuple[StoredFile, ...]:
     """The data files of a folder, once all of them have reached the disk."""
     files = []
     for path in _data_files(folder):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        settle(path)
         files.append((path.relative_to(folder).as_posix(), path.stat().st_size, _checksum(path)))
     for inner in {folder, *(path.parent for path in _data_files(folder))}:
-        settle_folder(inner)
+        settle(inner)
     return tuple(files)
 
 
-def settle_folder(folder: Path) -> None:
-    """The names in the folder have reached the disk when this returns."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def settle(path: Path) -> None:
+    """The bytes of the file, or the names in the folder, have reached the disk when this returns."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -32,7 +32,7 @@ from upshot.store.entries import (
     R,
     SnapshotRow,
 )
-from upshot.store.folders import LOG, NEW_LOG, settle_folder
+from upshot.store.folders import LOG, NEW_LOG, settle
 from upshot.store.trouble import damaged, forgotten
 
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
@@ -99,7 +99,7 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
     finally:
         connection.close()
     path.rename(root / LOG)
-    settle_folder(root)
+    settle(root)
 
 
 class Log:

@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,23 +70,6 @@ class Record:
     kind: str
     data: bytes
     commit: str = field(default_factory=_new_id)
-
-
-class RecordTable(Protocol):
-    """Open on one table. What fails is an `OSError`, unless the store was taken over; a write that failed may be there
-    all the same, or arrive later."""
-
-    def load(self) -> list[Record]:
-        """Every record, oldest first; the next one to be written follows on them."""
-
-    def append(self, record: Record) -> None:
-        """The record is on the lake when this returns, after the one before it."""
-
-    def replace(self, record: Record) -> None:
-        """As `append`; the records before it are not needed any more."""
-
-    def find(self, number: int) -> Record | None:
-        """The record of this number that this process wrote, if there is one; an error if it is another's."""
 
 
 def record_table(session: Any, path: LakePath) -> RecordTable:
@@ -143,18 +126,25 @@ def taken_over(path: LakePath, by: str, help: str = "nothing of this was committ
     )
 
 
-class _OrderedRecords:
-    """The order of records and who wrote them; a subclass reads and writes rows."""
+class RecordTable:
+    """Open on one table: the order of records and who wrote them; a subclass reads and writes rows. What fails is an
+    `OSError`, unless the store was taken over; a write that failed may be there all the same, or arrive later."""
 
     def __init__(self, path: LakePath) -> None:
         self._path = path
         self._token = _new_id()
         """In every record of this process."""
 
+    def load(self) -> list[Record]:
+        """Every record, oldest first; the next one to be written follows on them."""
+        raise NotImplementedError
+
     def append(self, record: Record) -> None:
+        """The record is on the lake when this returns, after the one before it."""
         self._commit(record, replaces=False)
 
     def replace(self, record: Record) -> None:
+        """As `append`; the records before it are not needed any more."""
         self._commit(record, replaces=True)
         try:
             self._remove_replaced()
@@ -162,6 +152,7 @@ class _OrderedRecords:
             log.warning("records of `%s` that are not needed any more stay there: %s", self._path, _first_line(error))
 
     def find(self, number: int) -> Record | None:
+        """The record of this number that this process wrote, if there is one; an error if it is another's."""
         try:
             if self._newest_number() < number:
                 return None
@@ -232,7 +223,7 @@ def _refuse_gap(last: int, record: Record) -> None:
 # ---- deltalake -----------------------------------------------------------------------------------------
 
 
-class NativeTable(_OrderedRecords):
+class NativeTable(RecordTable):
     def __init__(self, path: LakePath, target: DeltaTarget) -> None:
         super().__init__(path)
         self._target = target
@@ -281,7 +272,7 @@ class NativeTable(_OrderedRecords):
 # ---- Spark ---------------------------------------------------------------------------------------------
 
 
-class SparkTable(_OrderedRecords):
+class SparkTable(RecordTable):
     """By Delta's own classes in Spark's Java: a file is written, then committed by Delta's transaction, without a job.
     Needs a classic session."""
 

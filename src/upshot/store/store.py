@@ -47,8 +47,8 @@ from upshot.store.folders import (
     folder_of_saved,
     make_folder,
     remove_folder,
+    settle,
     settle_files,
-    settle_folder,
     version_folder,
     version_of,
 )
@@ -288,7 +288,7 @@ class Store:
             rows, inner = save(name, folder / place), (folder / place).relative_to(self.root).as_posix()
             saved[name] = {"rows": rows, "folder": inner, "files": settle_files(folder / place)}
         for each in (folder, folder.parent, self.root):
-            settle_folder(each)
+            settle(each)
         self._upload(folder)
         return saved
 
@@ -503,7 +503,7 @@ class _Large:
 
     def settle(self) -> None:
         for folder in (self._folder, self._folder.parent, self._root):
-            settle_folder(folder)
+            settle(folder)
 
 
 def _no_firings(since: int, oldest: int) -> UsageError:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.rewrite.changes.change_rules import OPPOSITE
 from upshot.rewrite.demand.demand import NETTING, DemandBuilder, DemandProgram, DemandRule, RowOrigin
 from upshot.rewrite.demand.linearize import linearize
@@ -29,23 +30,20 @@ def changes_on_demand(
     wanted: Mapping[str, Collection[str]] | None = None,
     nervous: Collection[str] = (),
     unfolding: bool = True,
-    specializing: bool = True,
-    sip: bool = True,
-    memo: bool = True,
+    optimizations: Optimizations = ALL,
 ) -> DemandProgram:
     """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
     other views count as stored.
 
     `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views with listeners, and their
     signs (`plus`, `minus`); rules that contribute to no wanted view are left out. None for all. Then, with
-    `specializing`, closures are made linear and constants are pushed down into copies of rules, and with `unfolding` a
-    view of a strategy that unfolds, and that only one other reads, is expanded into it. `nervous`: views that may
-    report rows that were there before, or still are; only those that no other reads do. Views that an algorithm puts in
-    between have no results of their own. Without `sip` the literals of a rule are joined as they stand, from left to
-    right. With `memo` the answers about views that none of these changes reaches serve both states.
+    `partial_evaluation`, closures are made linear and constants are pushed down into copies of rules, and with
+    `unfolding` a view of a strategy that unfolds, and that only one other reads, is expanded into it. `nervous`: views
+    that may report rows that were there before, or still are; only those that no other reads do. Views that an
+    algorithm puts in between have no results of their own.
     """
     views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
-    if wanted is not None and specializing:
+    if wanted is not None and optimizations.partial_evaluation:
         program, strategies = linear_views(program, strategies)
         program, strategies = _specialized(program, strategies, wanted)
     if wanted is not None and unfolding:
@@ -61,8 +59,7 @@ def changes_on_demand(
         helpers=strategies.keys() - set(views),
         needed=None if wanted is None else event_paths(program, strategies, wanted, nervous),
         nervous=nervous,
-        sip=sip,
-        memo=memo,
+        optimizations=optimizations,
     )
     demand.of_changes = True
     for layer in program.strata:

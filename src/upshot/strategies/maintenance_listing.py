@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
 from upshot.check.names.variables import atoms
 from upshot.check.printing import print_checked, print_clause
-from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed
+from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed, relations_of
 from upshot.strategies.maintenance_rules import MaintenanceProgram, MaintenanceRule, RuleStage
 from upshot.syntax.ast import Not
 
@@ -28,7 +27,7 @@ def list_maintenance(maintenance: MaintenanceProgram, view: str | None = None) -
     rules = maintenance.rules if view is None else _about(maintenance, view)
     if not rules:
         return nothing_listed(view)
-    names = dict.fromkeys(name for rule in rules for name in _relations(rule))
+    names = dict.fromkeys(name for rule in rules for name in relations_of(rule.clause))
     schemas = {name: maintenance.program.schemas[name] for name in maintenance.program.schemas if name in names}
     declarations = print_checked(
         replace(maintenance.program, schemas=schemas, clauses=(), strata=(), hidden=frozenset())
@@ -47,17 +46,10 @@ def list_maintenance(maintenance: MaintenanceProgram, view: str | None = None) -
     return RuleListing(tuple(listed), tuple(schemas.values()), "\n".join(lines) + "\n")
 
 
-def _relations(rule: MaintenanceRule) -> Iterator[str]:
-    yield rule.clause.head.relation
-    for literal in rule.clause.body:
-        for atom in atoms(literal):
-            yield atom.relation
-
-
 def _about(maintenance: MaintenanceProgram, view: str) -> tuple[MaintenanceRule, ...]:
     """The rules of the view, and those that define the new states of the inputs it reads."""
     own = [rule for rule in maintenance.rules if maintenance.states[rule.clause.head.relation].relation == view]
-    read = {name for rule in own for name in _relations(rule)}
+    read = {name for rule in own for name in relations_of(rule.clause)}
     return tuple(
         rule
         for rule in maintenance.rules

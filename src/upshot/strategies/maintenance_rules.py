@@ -18,7 +18,7 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.schema import Lattice, Role, Schema
 from upshot.core.types import Kind, Type
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import aggregates, atoms_of, conjunction
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Not, Term, Variable, Wildcard

@@ -18,7 +18,7 @@ from upshot.rewrite.demand.demand import IN_BODIES, NETTING, DemandBuilder, Dema
 from upshot.rewrite.demand.demand_listing import list_demand
 from upshot.rewrite.listing import RuleListing, section
 from upshot.rewrite.normalize.operators import is_exact, operators
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import atoms_of, conjunction
 from upshot.strategies.strategy import DemandRules, Procedure, Stores, Strategy, Verdict, ViewShape
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Variable

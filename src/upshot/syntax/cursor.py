@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NoReturn
 
 from upshot.core.diagnostic import Diagnostic, Severity
@@ -129,34 +130,32 @@ class Cursor:
 
     def peek(self, distance: int = 1) -> tuple[str, str]:
         """Kind and text of the token so many places after the current one."""
-        position = self._next
-        while found := _TOKEN.match(self.source.text, position):
-            group = found.lastgroup
-            assert group is not None
-            position = found.end()
-            if group in ("comment", "bad"):
-                continue
+        for kind, text in self._ahead():
             distance -= 1
             if not distance:
-                return (found[group], found[group]) if group == "op" else (group, found[group])
+                return kind, text
         return "end", ""
 
     def behind_parentheses(self) -> str:
         """The kind of the token behind the parentheses that open right after the current one; a directive ends the
         search, since it stands in none."""
-        level, closed, position = 0, False, self._next
-        while found := _TOKEN.match(self.source.text, position):
-            group = found.lastgroup
-            assert group is not None
-            position = found.end()
-            if group in ("comment", "bad"):
-                continue
-            kind = found[group] if group == "op" else group
+        level, closed = 0, False
+        for kind, _ in self._ahead():
             if closed or kind == "directive":
                 return kind
             level += (kind == "(") - (kind == ")")
             closed = level == 0
         return "end"
+
+    def _ahead(self) -> Iterator[tuple[str, str]]:
+        """Kind and text of the tokens after the current one."""
+        position = self._next
+        while found := _TOKEN.match(self.source.text, position):
+            group = found.lastgroup
+            assert group is not None
+            position = found.end()
+            if group not in ("comment", "bad"):
+                yield (found[group] if group == "op" else group), found[group]
 
     def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
         """The text of the current token, which must be of this kind; the cursor moves on. `opened` is the place of

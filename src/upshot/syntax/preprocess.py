@@ -433,7 +433,6 @@ class _ConditionReader:
                 raise BadCondition(f"`{text.strip()[:40]}` is not a condition")
             self._tokens.append("0" if found[2] else found[1] or found[3])
             position = found.end()
-        self._text = text.strip()
 
     def value(self) -> int:
         value = self._level(0, 0)

@@ -1,34 +1,64 @@
-"""Trees made again with other spans or names; nodes that do not change are kept."""
+"""Trees made again with some of their nodes changed; nodes that do not change are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from upshot.syntax.ast import SyntaxNode
 
-N = TypeVar("N", bound=SyntaxNode)
+N = TypeVar("N")
 
 
-def rebuilt(node: N, change: Callable[[SyntaxNode], SyntaxNode]) -> N:
-    """The tree with `change` applied to every node, the innermost first."""
-    values: dict[str, Any] = {}
-    for each in fields(node):
-        if each.name == "span":
-            continue
-        old = getattr(node, each.name)
-        new = _value(old, change)
-        if new is not old:
-            values[each.name] = new
-    changed = change(replace(node, **values) if values else node)
-    return changed  # type: ignore[return-value]
+def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
+    """The tree with every node as `visit` makes it of one whose children are made already.
+
+    Trees can be deeper than Python's stack: children come before their parents, by a stack of our own.
+    """
+    made: dict[int, Any] = {}
+    waiting: list[tuple[Any, bool]] = [(root, False)]
+    while waiting:
+        node, has_children = waiting.pop()
+        children = _children(node)
+        if has_children:
+            changed = _with_children(node, children, made)
+            made[id(node)] = visit(changed) if isinstance(changed, SyntaxNode) else changed
+        else:
+            waiting.append((node, True))
+            waiting.extend((child, False) for child in reversed(children.values()))
+    found: N = made[id(root)]
+    return found
 
 
-def _value(value: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
-    if isinstance(value, SyntaxNode):
-        return rebuilt(value, change)
-    if isinstance(value, tuple):
-        made = tuple(_value(each, change) for each in value)
-        return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-    return value
+def _children(node: Any) -> dict[Any, Any]:
+    if isinstance(node, tuple):
+        return dict(enumerate(node))
+    if not isinstance(node, SyntaxNode):
+        return {}
+    found = {}
+    for name in _names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, _INNER):
+            found[name] = value
+    return found
+
+
+_INNER = (SyntaxNode, tuple)
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of node that can hold nodes."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(each.name for each in fields(kind) if each.name != "span") if is_dataclass(kind) else ()
+    return _NAMES[kind]
+
+
+def _with_children(node: Any, children: dict[Any, Any], made: dict[int, Any]) -> Any:
+    changed = {name: made[id(child)] for name, child in children.items() if made[id(child)] is not child}
+    if not changed:
+        return node
+    return tuple(made[id(each)] for each in node) if isinstance(node, tuple) else replace(node, **changed)

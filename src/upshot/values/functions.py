@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from upshot.core.errors import DataError
 from upshot.core.types import MOST_DIGITS, NUMBER_RANGE, PRODUCT_PLACES, Kind
@@ -20,13 +20,28 @@ from upshot.values.date_functions import DATE_FUNCTIONS
 from upshot.values.functors import functor_record, is_functor
 from upshot.values.inverses import FRACTIONS, INTEGERS, extreme
 from upshot.values.numeric_functions import NUMERIC_FUNCTIONS
-from upshot.values.ranges import RANGE, RANGE_RECORD
 from upshot.values.records import BuiltinFunction, FunctionMeaning, SparkCall
-from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, only, uniform
+from upshot.values.signatures import INTEGER, NUMERIC, ORDERED, Signature, only, uniform
 from upshot.values.sort_keys import SORT_KEYS
 from upshot.values.structures import STRUCTURE_FUNCTIONS
 from upshot.values.text_functions import TEXT_FUNCTIONS
 from upshot.values.windows import WINDOW_FUNCTIONS
+
+RANGE = "range"
+"""It has many values, so that no engine calls it: the normal form has a recursive view in its place. By its record the
+checker knows its types."""
+
+
+def _no_value(*args: Any) -> NoReturn:
+    raise AssertionError("the normal form has no `range`")
+
+
+_NUMBERS = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+RANGE_RECORD = BuiltinFunction(
+    RANGE, Signature((_NUMBERS,), _NUMBERS, True, 2, 3), dict.fromkeys(Kind, FunctionMeaning(_no_value, fails=True)),
+    "range(from, to, step)", "each value from `from` on, before `to`",
+)  # fmt: skip
+
 
 _DIVISIBLE = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
 _SIGNED = only(Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL)

@@ -48,10 +48,10 @@ def is_fold(signed: str) -> bool:
 def bare_name(signed: str) -> str:
     """The name that users know a function by.
 
-    >>> bare_name("@f(number,symbol):number")
-    'f'
+    >>> bare_name("@f(number,symbol):number"), bare_name("sum")
+    ('f', 'sum')
     """
-    return signed[len(MARK) :].partition("(")[0]
+    return signed[len(MARK) :].partition("(")[0] if is_functor(signed) else signed
 
 
 def is_functor(name: str) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from upshot.check.findings import Findings
 from upshot.check.names.variables import fold, fresh_name, occurrences, terms_of
 from upshot.syntax.ast import (
     Aggregate,
@@ -29,8 +28,8 @@ from upshot.syntax.ast import (
     Wildcard,
 )
 from upshot.values.aggregates import AGGREGATES
-from upshot.values.functors import bare_name, is_functor
-from upshot.values.ranges import RANGE
+from upshot.values.functions import RANGE
+from upshot.values.functors import bare_name
 
 RawLiteral = Atom | Not | Comparison | Test
 """A literal whose `Not` may still hold a comparison."""
@@ -111,13 +110,12 @@ class Lifting:
     aggregate's term that the aggregate's body binds, unless the outside has no other value for it: it is a witness.
     """
 
-    def __init__(self, taken: set[str], findings: Findings, parameters: Mapping[str, Constant]) -> None:
+    def __init__(self, taken: set[str], parameters: Mapping[str, Constant]) -> None:
         self._taken = taken
         self._parameters = parameters
         self._claimed: set[str] = set()
         self._body: Conjunction = ()
         self._outside: set[str] = set()
-        self._findings = findings
 
     def clause(self, head: Atom, body: Conjunction) -> tuple[Atom, Conjunction]:
         """Head and body with every aggregate as the right side of `Variable = aggregate`."""
@@ -216,7 +214,7 @@ class Lifting:
         return names
 
     def _fresh(self, base: str) -> str:
-        base = bare_name(base) if is_functor(base) else base
+        base = bare_name(base)
         name = fresh_name(f"{base}_1" if base in AGGREGATES else base, self._taken)
         self._taken.add(name)
         self._claimed.add(name)
@@ -256,6 +254,10 @@ def aggregate_bodies(aggregate: Aggregate) -> tuple[Conjunction, ...]:
     body = aggregate.body
     parts = body.parts if isinstance(body, Or) else (body,)
     return tuple(part.parts for part in parts if isinstance(part, And))  # type: ignore[misc]
+
+
+def is_aggregate(literal: RawLiteral) -> bool:
+    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
 
 
 def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:

@@ -101,50 +101,45 @@ def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) ->
 def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: str = "the head") -> bool:
     """Test whether every variable of the clause is bound; what is not is reported, roots only."""
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
-    binding = bind(body, (), visible)
+    return _check_body(_ScopedBody(head, body, head_words), (), visible, findings)
+
+
+def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
+    """Test whether the aggregate's own variables are bound in each alternative of it; those shared with the outside
+    count as bound."""
+    target, given = Atom("", () if aggregate.target is None else (aggregate.target,)), shared(aggregate, visible)
+    inside = names_inside(aggregate, given)
+    bodies = [_ScopedBody(target, body, "the value of the aggregate") for body in aggregate_bodies(aggregate)]
+    checks = [_check_body(each, given, inside, findings) for each in bodies]
+    return all(checks)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScopedBody:
+    """The body of a clause or an aggregate, what it gives its values to, and the words for that."""
+
+    head: Atom
+    literals: Conjunction
+    head_words: str
+
+
+def _check_body(body: _ScopedBody, given: Collection[str], visible: Collection[str], findings: Findings) -> bool:
+    """Test whether every variable is bound that is not `given`, those of nested aggregates included."""
+    binding = bind(body.literals, given, visible)
     fine = True
     reported: set[str] = set()
-    blamed = _roots(body, binding, visible)
-    counts = _counts(head, body)
-    for variable, place in _uses(head, body, visible, head_words):
+    blamed = _roots(body.literals, binding, visible)
+    counts = _counts(body.head, body.literals)
+    for variable, place in _uses(body.head, body.literals, visible, body.head_words):
         if variable.name in binding.bound or variable.name in reported:
             continue
         reported.add(variable.name)
         fine = False
         if variable.name in blamed:
             _report(variable, place, counts, findings)
-    for literal in body:
+    for literal in body.literals:
         for aggregate in _aggregates(literal):
             fine = _check_aggregate(aggregate, visible, findings) and fine
-    return fine
-
-
-def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
-    """Test whether the aggregate's own variables are bound in each alternative of it; those shared with the outside
-    count as bound."""
-    inside = names_inside(aggregate, shared(aggregate, visible))
-    checks = [_check_body(aggregate, body, inside, visible, findings) for body in aggregate_bodies(aggregate)]
-    return all(checks)
-
-
-def _check_body(
-    aggregate: Aggregate, body: Conjunction, inner_visible: set[str], visible: Collection[str], findings: Findings
-) -> bool:
-    target = Atom("", () if aggregate.target is None else (aggregate.target,))
-    binding = bind(body, shared(aggregate, visible), inner_visible)
-    blamed = _roots(body, binding, inner_visible)
-    counts = _counts(target, body)
-    fine = True
-    reported: set[str] = set()
-    for variable, place in _uses(target, body, inner_visible, "the value of the aggregate"):
-        if variable.name not in binding.bound and variable.name not in reported:
-            reported.add(variable.name)
-            fine = False
-            if variable.name in blamed:
-                _report(variable, place, counts, findings)
-    for literal in body:
-        for inner in _aggregates(literal):
-            fine = _check_aggregate(inner, inner_visible, findings) and fine
     return fine
 
 

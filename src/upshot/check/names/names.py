@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from upshot.check.findings import Findings
@@ -180,17 +180,16 @@ class NameCheck:
             self._unresolved(call.function)
             return  # `Kinds` looks at types
         if function is None:
-            self.findings.error(
-                "unknown-function",
-                f"unknown function `{call.function}`",
-                call.span,
-                label="unknown",
-                help=self.findings.suggest(call.function, FUNCTIONS, "the language reference lists all functions"),
-            )
+            self._unknown("function", call, FUNCTIONS, "the language reference lists all functions")
             return
         signature = function.signature
         if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
             self._wrong_count(call.function.partition("(")[0], signature.arity_in_words(), len(call.args), call.span)
+
+    def _unknown(self, kind: str, node: Call | Test | Aggregate, known: Collection[str], otherwise: str) -> None:
+        name = node.name if isinstance(node, Test) else node.function
+        help = self.findings.suggest(name, known, otherwise)
+        self.findings.error("unknown-function", f"unknown {kind} `{name}`", node.span, label="unknown", help=help)
 
     def _unresolved(self, name: str) -> None:
         """Count the error of `resolved`, which leaves a function without its types if it is not declared."""
@@ -200,13 +199,7 @@ class NameCheck:
     def _test(self, test: Test) -> None:
         known = TESTS.get(test.name)
         if known is None:
-            self.findings.error(
-                "unknown-function",
-                f"unknown test `{test.name}`",
-                test.span,
-                label="unknown",
-                help=self.findings.suggest(test.name, TESTS, "the language reference lists all tests"),
-            )
+            self._unknown("test", test, TESTS, "the language reference lists all tests")
         elif len(known.arguments) != len(test.args):
             self._wrong_count(test.name, _count(len(known.arguments), "argument"), len(test.args), test.span)
         elif known.constant_argument is not None:
@@ -227,13 +220,7 @@ class NameCheck:
             self._unresolved(aggregate.function)
             return
         if known is None:
-            self.findings.error(
-                "unknown-function",
-                f"unknown aggregate `{aggregate.function}`",
-                aggregate.span,
-                label="unknown",
-                help=self.findings.suggest(aggregate.function, AGGREGATES, f"use {', '.join(AGGREGATES)}"),
-            )
+            self._unknown("aggregate", aggregate, AGGREGATES, f"use {', '.join(AGGREGATES)}")
         elif known.takes_value is not (aggregate.target is not None):
             wanted = "needs a value" if known.takes_value else "takes no value"
             example = f"{aggregate.function} X : {{ … }}" if known.takes_value else "count : { … }"

@@ -10,10 +10,9 @@ from upshot.check.program import CheckedProgram
 from upshot.cli.input.files import shown_name
 from upshot.cli.input.programs import parse_file
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Severity
-from upshot.core.errors import ProgramError
+from upshot.core.errors import ProgramError, counted
 from upshot.core.schema import Role
 
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from rich.text import Text
 
-from upshot.cli.demo.stories import STORIES
+from upshot.cli.demo.dependencies import SUMMARY as DEPENDENCIES
+from upshot.cli.demo.dependencies import dependencies
+from upshot.cli.demo.inventory import SUMMARY as INVENTORY
+from upshot.cli.demo.inventory import inventory
+from upshot.cli.demo.permissions import SUMMARY as PERMISSIONS
+from upshot.cli.demo.permissions import permissions
 from upshot.cli.demo.story import Announced
 from upshot.cli.demo.telling import tell
+from upshot.cli.demo.trains import SUMMARY as TRAINS
+from upshot.cli.demo.trains import trains
 from upshot.cli.engines import missing_for_spark, spark_session
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, EngineName
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import EngineError, UsageError
+
+STORIES = (
+    Announced("permissions", PERMISSIONS, permissions, partial(permissions, people=400, documents=5)),
+    Announced("dependencies", DEPENDENCIES, dependencies, partial(dependencies, size=2000)),
+    Announced("trains", TRAINS, trains, trains),
+    Announced("inventory", INVENTORY, inventory, inventory),
+)
+"""All demos; the first one is the default."""
 
 
 def demo(terminal: Terminal, name: str, engine: EngineName, *, list_only: bool) -> int:

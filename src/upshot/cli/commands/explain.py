@@ -7,8 +7,7 @@ from pathlib import Path
 
 from upshot.cli.input.programs import known_view, parse_file
 from upshot.cli.options import DatabaseOptions
-from upshot.cli.output.drawings import STDOUT, draw
-from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.terminal import STDOUT, Terminal, draw
 from upshot.cli.session import opened, unstored_in_run
 from upshot.cli.settings import OK
 

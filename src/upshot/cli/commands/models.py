@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted
 from upshot.cli.session import opened
 from upshot.cli.settings import OK
+from upshot.core.errors import counted
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows

@@ -16,11 +16,10 @@ from upshot.cli.input.transactions import asked_row, at_change
 from upshot.cli.options import DatabaseOptions, SearchOptions
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import Error, UsageError
+from upshot.core.errors import Error, UsageError, counted
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role

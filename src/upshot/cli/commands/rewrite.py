@@ -14,9 +14,9 @@ from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
+from upshot.core.optimizations import Optimizations
 from upshot.core.schema import Role
 from upshot.plan.demand_plans import change_program
-from upshot.plan.optimizations import Optimizations
 from upshot.plan.program_plan import compile_program
 from upshot.rewrite import normal_form
 from upshot.rewrite.demand.demand_listing import list_demand
@@ -24,8 +24,7 @@ from upshot.rewrite.demand.magic_sets import magic_sets
 from upshot.rewrite.demand.questions import about_clauses
 from upshot.rewrite.listing import RuleListing
 from upshot.rewrite.normalize.operators import operators
-from upshot.rewrite.view_update_listing import list_view_updates
-from upshot.rewrite.view_updates import view_updates
+from upshot.rewrite.view_updates import list_view_updates, view_updates
 from upshot.strategies.names import WITH_RULES
 from upshot.strategies.strategy import Strategy, asked_strategy
 from upshot.syntax import parse_query

@@ -12,9 +12,8 @@ from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.firings import code_of_failures, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.session import opened
-from upshot.core.errors import Error, UsageError
+from upshot.core.errors import Error, UsageError, counted
 from upshot.database.database import Database
 
 
@@ -51,3 +50,12 @@ def _verified(terminal: Terminal, database: Database, changes: Path | None) -> i
         compared = f"{counted(len(views), 'view')} with {counted(rows, 'row')} {equal_recomputation(len(views))}"
         terminal.data(f"ok: {compared}{after}")
     return code_of_failures(database)
+
+
+def equal_recomputation(views: int) -> str:
+    """The result of a verification of this number of views.
+
+    >>> equal_recomputation(1), equal_recomputation(2)
+    ('equals its recomputation', 'equal their recomputation')
+    """
+    return "equals its recomputation" if views == 1 else "equal their recomputation"

@@ -10,8 +10,7 @@ from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
 from upshot.cli.input.transactions import asked_row
 from upshot.cli.options import DatabaseOptions, WhyNotOptions
-from upshot.cli.output.drawings import STDOUT, draw
-from upshot.cli.output.terminal import Terminal
+from upshot.cli.output.terminal import STDOUT, Terminal, draw
 from upshot.cli.session import opened
 from upshot.cli.settings import OK
 from upshot.database.database import Database

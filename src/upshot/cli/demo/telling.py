@@ -20,9 +20,8 @@ from upshot.cli.demo.story import DeletionRequest, Fact, Story, StoryTransaction
 from upshot.cli.engines import connected
 from upshot.cli.output.deltas import changes_to_json, view_changes
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted, duration
 from upshot.cli.settings import EngineName
-from upshot.core.errors import EngineError, VerifyError
+from upshot.core.errors import EngineError, VerifyError, counted
 from upshot.core.field_text import text_of
 from upshot.core.rows import Rows, row_set
 from upshot.core.running_spark import running_session
@@ -376,3 +375,16 @@ def _show_summary(terminal: Terminal, told: list[Told], compared: EngineComparis
         )
     terminal.show(table)
     terminal.show(Text(compared.footnote, style="dim"))
+
+
+def duration(seconds: float) -> str:
+    """A time to three digits, in the unit a person would use.
+
+    >>> duration(0.0000042), duration(0.0123), duration(4.5)
+    ('4.2 µs', '12.3 ms', '4.5 s')
+    """
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s"

@@ -1,1 +1,1 @@
-"""Input of commands: program files, change files, rows, requests and values."""
+"""Input of commands: program files, change files, rows and values."""

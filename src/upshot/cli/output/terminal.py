@@ -7,16 +7,19 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from upshot.cli.output.diagnostics import as_json, as_text
 from upshot.cli.settings import Format
 from upshot.core.diagnostic import Diagnostic
+from upshot.core.errors import UsageError, system_reason
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress, TaskID
+
 
 PATIENCE = 2.0
 """Seconds of silence before a progress bar appears."""
@@ -152,3 +155,19 @@ class Bar:
             self._progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
             self._task = self._progress.add_task(self._words, total=self._total, completed=int(self._done))
             self._progress.start()
+
+
+STDOUT = Path("-")
+
+
+def draw(terminal: Terminal, svg: Path, picture: str) -> None:
+    """Writes the picture where `--svg` says, and says so; `-` prints it."""
+    if svg == STDOUT:
+        terminal.data(picture.rstrip("\n"))
+        return
+    try:
+        svg.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        reason = system_reason(error)
+        raise UsageError(f"cannot write `{svg}`: {reason}", code="cannot-write", help="check `--svg`") from None
+    terminal.message(f"wrote {svg}")

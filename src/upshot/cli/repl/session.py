@@ -15,6 +15,7 @@ from rich.text import Text
 from upshot.active.firing import Firing
 from upshot.cli.commands.query import answers
 from upshot.cli.commands.realizations import print_update
+from upshot.cli.commands.verify import equal_recomputation
 from upshot.cli.commands.what_if import print_what_if
 from upshot.cli.commands.why import WhyOptions, print_why, print_why_not
 from upshot.cli.input.files import existing_directory, read_program
@@ -25,7 +26,6 @@ from upshot.cli.output.diagnostics import of_error
 from upshot.cli.output.firings import firing_lines, firings_field, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.output.wording import counted, equal_recomputation
 from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
 from upshot.cli.repl.statements import (
     ChangeText,
@@ -39,7 +39,7 @@ from upshot.cli.repl.statements import (
 from upshot.cli.session import load_facts
 from upshot.cli.settings import ENGINE_FAILED, OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic, did_you_mean
-from upshot.core.errors import Error, ProgramError, UsageError
+from upshot.core.errors import Error, ProgramError, UsageError, counted
 from upshot.core.field_text import text_of
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from upshot.sql.recognition import is_sql
+from upshot.sql.either import is_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Input:
     @property
     def waiting(self) -> bool:
         """True in the middle of a statement."""
-        return bool(_skip_blank(self._text, 0) < len(self._text))
+        return bool(_skip_blank(self._text) < len(self._text))
 
     def feed(self, line: str) -> list[Statement]:
         """The statements this line completes."""
@@ -85,7 +85,7 @@ class Input:
     def finish(self) -> list[Statement]:
         """The statement that is left when no more lines come."""
         rest, self._text = self._text, ""
-        start = _skip_blank(rest, 0)
+        start = _skip_blank(rest)
         return [Unfinished(rest[start:].rstrip())] if start < len(rest) else []
 
     def forget(self) -> None:
@@ -120,7 +120,8 @@ def _tokens(text: str, start: int, token: re.Pattern[str] = _TOKEN) -> list[tupl
     return [(match.lastgroup or "", match[0], match.end()) for match in token.finditer(text, start)]
 
 
-def _skip_blank(text: str, start: int) -> int:
+def _skip_blank(text: str) -> int:
+    start = 0
     for kind, _, end in _tokens(text, start):
         if kind != "blank":
             break
@@ -130,7 +131,7 @@ def _skip_blank(text: str, start: int) -> int:
 
 def _end(text: str) -> int | None:
     """The position where the first statement of the text ends, None if it is unfinished."""
-    start = _skip_blank(text, 0)
+    start = _skip_blank(text)
     rest = text[start:]
     if not rest:
         return None
@@ -181,7 +182,7 @@ def _stop(text: str, start: int, mark: str, token: re.Pattern[str] = _TOKEN) -> 
 
 
 def _statement(text: str) -> Statement:
-    rest = text[_skip_blank(text, 0) :].strip()
+    rest = text[_skip_blank(text) :].strip()
     if rest.startswith(":"):
         name, _, argument = rest[1:].strip().partition(" ")
         return Command(name, argument.strip())

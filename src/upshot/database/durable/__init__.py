@@ -12,7 +12,6 @@ from upshot.core.lazy_exports import lazy_modules
 if TYPE_CHECKING:
     from upshot.database.durable import (
         durable,
-        held_version,
         history,
         journal,
         past_version,
@@ -22,4 +21,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["durable", "held_version", "history", "journal", "past_version", "retention", "stream_batches"]
+__all__ = ["durable", "history", "journal", "past_version", "retention", "stream_batches"]

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role
-from upshot.database.changes import Changes
-from upshot.database.durable.held_version import HeldVersion
+from upshot.database.changes import Changes, NetChange
 from upshot.database.durable.history import past_events
 from upshot.database.durable.moments import moment
 from upshot.database.durable.past_states import PastStates, refuse_unreachable, version_number
+from upshot.database.engines import local_engine
 from upshot.database.live.shapes import checked_query, is_name, query_reads
+from upshot.database.placement import placement_of
+from upshot.database.program.compile import Compiled
 from upshot.database.queries.query import all_rows, is_select
 from upshot.database.queries.sql_answers import sql
+from upshot.database.rules.actions import Actions
 from upshot.database.state import DatabaseState
+from upshot.engine.saved import Saved
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from upshot.database.database import Database
     from upshot.database.engines import Engine
 
@@ -148,7 +155,10 @@ def net_changes(
             refuse_unreachable(state, version, (what.strip(),))
         events = list(past_events(journal.store, what, since, until))
         if not any(event.snapshot for event in events):
-            return _folded(state, iter(events), what)
+            net = NetChange()
+            for event in events:
+                net.add(event.inserted, event.deleted)
+            return Changes(*net.rows(state.schema(what)))
     before, after = (_answers(at(version), what, values) for version in (since, until))
     old, new = row_set(before), row_set(after)
     return Changes(Rows.of(after.schema, list(new - old)), Rows.of(after.schema, list(old - new)))
@@ -158,12 +168,49 @@ def _answers(version: PastVersion, what: str, values: dict[str, Any]) -> Rows:
     return version.rows(what) if is_name(what) and not values else version.query(what, **values)
 
 
-def _folded(state: DatabaseState, events: Iterator[Any], name: str) -> Changes:
-    inserted, deleted = set[tuple[Any, ...]](), set[tuple[Any, ...]]()
-    for event in events:
-        for row in row_set(event.deleted):
-            inserted.discard(row) if row in inserted else deleted.add(row)
-        for row in row_set(event.inserted):
-            deleted.discard(row) if row in deleted else inserted.add(row)
-    schema = state.schema(name)
-    return Changes(Rows.of(schema, list(inserted)), Rows.of(schema, list(deleted)))
+@dataclass(frozen=True, slots=True)
+class HeldVersion:
+    """Rows that were handed out stay as they were; they are read when the version is opened."""
+
+    version: int
+    compiled: Compiled
+    actions: Actions
+    max_firings: int
+    rows: Mapping[str, Rows]
+
+    def opened(self) -> DatabaseState:
+        """A database with these rows, which nothing changes."""
+        engine = local_engine()
+        engine.restore(self.compiled.plan, {name: Saved(changes=_as_changes(rows)) for name, rows in self.rows.items()})
+        return DatabaseState(
+            local_engine, engine, self.compiled, self.version, actions=self.actions, max_firings=self.max_firings
+        )
+
+
+def held_version(state: DatabaseState, most: int) -> HeldVersion | None:
+    """The version there is, if it can be held: of at most so many rows, in this process, and no function is called in
+    its transactions, which may not be made for two threads. The caller reads the state."""
+    plan, engine = state.compiled.plan, state.engine
+    if placement_of(engine).engine != "local" or _calls_in_transactions(state.compiled):
+        return None
+    stored = [name for name in plan.normal.schemas if name not in plan.on_demand.unstored]
+    if sum(map(engine.size, stored)) > most:
+        return None
+    rows = {name: engine.rows(name) for name in stored}
+    return HeldVersion(state.version, state.compiled, state.actions, state.max_firings, rows)
+
+
+def _calls_in_transactions(compiled: Compiled) -> bool:
+    rules = (rule for rule in compiled.checked.rules if rule.coupling != "after")
+    return any(action.kind == "call" for rule in rules for action in rule.actions)
+
+
+def _as_changes(rows: Rows) -> tuple[tuple[pa.Table, pa.Table], ...]:
+    """The rows as what came to a relation that was empty."""
+    if not len(rows):
+        return ()
+    import pyarrow as pa  # noqa: PLC0415 - only when needed
+
+    # Arrow does not count the rows of a table without columns.
+    table = rows.to_arrow() if rows.schema.columns else pa.table({"c0": [True]})
+    return ((table, table.slice(0, 0)),)

@@ -5,11 +5,11 @@ subscribers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
-from upshot.core.rows import Row, Rows, comparable_row, row_set
+from upshot.core.rows import Row, Rows, one_nan, row_set
 from upshot.database.commit import Proposal, settle
 from upshot.database.constraints import ConstraintFindings
 from upshot.database.durable.history import past_events, past_firings, refuse_forgotten
@@ -21,13 +21,16 @@ from upshot.database.live.shapes import shape
 from upshot.database.program.compile import difference
 from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import DatabaseState
-from upshot.database.watch import Callback, Event, Pace, Subscription
+from upshot.database.watch import Callback, Event, Subscription
 from upshot.engine.time_limit import time_limit
 from upshot.syntax.ast import Atom, Constant, Variable
 
+if TYPE_CHECKING:
+    from upshot.database.live.pace import Quality
+
 
 def watch_relation(
-    state: DatabaseState, view: str, callback: Callback, since: int | None, pace: Pace | None = None
+    state: DatabaseState, view: str, callback: Callback, since: int | None, pace: Quality | None = None
 ) -> Subscription:
     """Calls back with all rows first, or with the changes after `since`, then with those of each commit."""
     with state.reading() as engine:
@@ -64,7 +67,7 @@ def follow(
     callback: Callback,
     values: Mapping[str, Any],
     since: int | None = None,
-    pace: Pace | None = None,
+    pace: Quality | None = None,
 ) -> Subscription:
     """Calls back with the answers of the query first, then with the exact changes of each commit that touches them.
     `since` a version, it starts with the net change of the answers since then."""
@@ -263,7 +266,7 @@ def live_query(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tu
         live.made += 1
         name = f"$live{live.made}"
         found = LiveQuery(name, text, shape(text, values, state.schemas, functors, name)[0], key)
-    return found, comparable_row(row)
+    return found, one_nan(row)
 
 
 def install(state: DatabaseState, queries: list[LiveQuery]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import DataError, EngineError, Error, LimitError
-from upshot.core.rows import Row, Rows, comparable_row
+from upshot.core.rows import Row, Rows, one_nan
 from upshot.core.schema import Role, Schema
 from upshot.database.watch import Event, Topic
 
@@ -131,7 +131,7 @@ class LiveQueries:
             width = query.shape.parameters.arity
             for sign, rows in enumerate(deltas[name]):
                 for row in rows:
-                    changes.setdefault(comparable_row(row[:width]), ([], []))[sign].append(row[width:])
+                    changes.setdefault(one_nan(row[:width]), ([], []))[sign].append(row[width:])
             for parameters, (inserted, deleted) in changes.items():
                 if parameters in query.followers:
                     told = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from upshot.core.errors import UsageError
-from upshot.core.rows import Row, Rows, row_set
+from upshot.core.rows import Rows, row_set
+from upshot.database.changes import NetChange
 from upshot.database.watch import Callback, Event
 
 _SIGNS = ("all", "insert", "delete")
@@ -34,7 +35,8 @@ class Quality:
     def applied(
         self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
     ) -> tuple[Callback, Callable[[], None]]:
-        """See `watch.Pace`."""
+        """A callback that passes on what `callback` is to hear, and the function that stops it. What it does on its own
+        time it does by `attempt`, which keeps errors."""
         passed = callback if self.events == "all" and self.limit is None else self._filtered(callback)
         if self.every is None:
             return passed, lambda: None
@@ -106,13 +108,10 @@ class _IntervalPace:
 
 def _joined(first: Event, second: Event) -> Event:
     """Two events as one: a row that came and went again did neither."""
-    inserted, deleted = set[Row](row_set(first.inserted)), set[Row](row_set(first.deleted))
-    for row in row_set(second.deleted):
-        inserted.discard(row) if row in inserted else deleted.add(row)
-    for row in row_set(second.inserted):
-        deleted.discard(row) if row in deleted else inserted.add(row)
-    schema = second.inserted.schema
-    return replace(second, inserted=Rows.of(schema, list(inserted)), deleted=Rows.of(schema, list(deleted)))
+    net = NetChange(set(row_set(first.inserted)), set(row_set(first.deleted)))
+    net.add(second.inserted, second.deleted)
+    inserted, deleted = net.rows(second.inserted.schema)
+    return replace(second, inserted=inserted, deleted=deleted)
 
 
 def _wrong(message: str, help: str) -> UsageError:

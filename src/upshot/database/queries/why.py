@@ -9,15 +9,15 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, overload
 
+from upshot.active.firing import Cause
 from upshot.check import check
 from upshot.check.active.transitions import map_atoms
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause
 from upshot.check.types.constants import fit
-from upshot.core.cause import Cause
 from upshot.core.errors import DataError, ProgramError, UsageError, VerifyError
 from upshot.core.operations import INSERTED
-from upshot.core.rows import Rows, row_set
+from upshot.core.rows import Rows, one_nan, row_set
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.database.changes import ChangeSet, changed_base_rows
@@ -33,7 +33,7 @@ from upshot.reasons.changed import CAME, WENT, Changed, RowChange
 from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
 from upshot.reasons.failure import base_facts, dated
-from upshot.reasons.search import Best, Key, one_nan
+from upshot.reasons.search import Best, Key
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from upshot.active.firing import Cause
 from upshot.active.row_sets import NONE, PythonSets, RowSet
 from upshot.active.transition_tables import rows_of
 from upshot.active.turn_log import BEGIN, RuleTurn, TurnLog
@@ -20,17 +21,16 @@ from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
 from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
-from upshot.core.cause import Cause
 from upshot.core.errors import UsageError
 from upshot.core.operations import DELETED, INSERTED, SIGNS, UPDATED
-from upshot.core.rows import row_set
+from upshot.core.rows import one_nan, row_set
 from upshot.core.schema import Role
 from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
 from upshot.engine.rule_processor import ChangeWindow, Transition
 from upshot.reasons.changed import CAME, WENT, Changed, matching
 from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
-from upshot.reasons.search import Key, one_nan
+from upshot.reasons.search import Key
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.wording import row_text
 from upshot.syntax.ast import ActiveRule, Atom, Not, Variable

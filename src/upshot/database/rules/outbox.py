@@ -18,9 +18,8 @@ from upshot.database.queries.query import query
 from upshot.database.rules.actions import failed_call
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Firing
+    from upshot.active.firing import Cause, Firing
     from upshot.active.tasks import Pending
-    from upshot.core.cause import Cause
     from upshot.core.rows import Row, Rows
     from upshot.database.state import DatabaseState
 

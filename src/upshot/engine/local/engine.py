@@ -119,7 +119,7 @@ class LocalEngine:
             self._now.on_demand = queries.on_demand.LocalOnDemandViews(
                 plan, tables, self._storage, self._codec, self._runner, self._optimizations
             )
-            program = followed_on_demand(before.plan, plan, made, recompute, sip=self._optimizations.sip)
+            program = followed_on_demand(before.plan, plan, made, recompute, self._optimizations)
             self._now.on_demand.follow_rules(program)
             if program is None:
                 self._now.afresh = afresh_on_demand(before.plan, plan, {*recompute, *made})

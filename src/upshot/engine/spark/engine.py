@@ -121,8 +121,8 @@ class SparkEngine:
         self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
         if plan.on_demand.strategies:
             self._now.on_demand = OnDemandViews(plan, tables, self._answers, self._limits, self._memory)
-            sip = self._limits.optimizations.sip
-            self._now.following = followed_on_demand(before.plan, plan, anew, recompute, sip=sip)
+            optimizations = self._limits.optimizations
+            self._now.following = followed_on_demand(before.plan, plan, anew, recompute, optimizations)
             if self._now.following is None:
                 self._now.afresh = afresh_on_demand(before.plan, plan, touched)
         return frozenset(view for views in self._now.fresh for view in views) | self._now.afresh

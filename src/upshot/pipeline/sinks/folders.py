@@ -25,6 +25,7 @@ from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.spark.location import Files, LocalFiles, spark_path, uri_of
 from upshot.spark.workspace import rows_in
+from upshot.store.folders import settle
 
 _ASIDE = ".aside-"
 _MARK = "_SUCCESS"
@@ -148,13 +149,13 @@ def written_aside(target: Path) -> Iterator[Path]:
     yield aside
     for file in aside.rglob("*"):
         if file.is_file():
-            _flush(file)
-    _flush(aside)
+            settle(file)
+    settle(aside)
     reached(Point.RENAME)
     if target.exists():
         shutil.rmtree(target)
     os.replace(aside, target)
-    _flush(target.parent)
+    settle(target.parent)
 
 
 def write_table(table: pa.Table, folder: Path) -> None:
@@ -184,9 +185,9 @@ def write_json(path: AnyPath, content: object) -> None:
         return
     aside = path.with_name(f"{_ASIDE}{path.name}")
     aside.write_text(text, encoding="utf-8")
-    _flush(aside)
+    settle(aside)
     os.replace(aside, path)
-    _flush(path.parent)
+    settle(path.parent)
 
 
 def _columns(schema: pa.Schema) -> Columns:
@@ -211,11 +212,3 @@ def _word(arrow: pa.DataType) -> str:
 def decimal_word(precision: int, scale: int) -> str:
     """A decimal of a lake: the one with twenty digits holds unsigned numbers."""
     return "unsigned" if (precision, scale) == (20, 0) else f"decimal({precision},{scale})"
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

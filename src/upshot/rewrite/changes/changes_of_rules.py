@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from upshot.check.program import CheckedProgram, Clause
 from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
 from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram, DerivedRule
 from upshot.rewrite.demand.query_rules import add_query_rules
@@ -23,8 +24,7 @@ def changes_of_rules(
     before: CheckedProgram,
     after: CheckedProgram,
     views: Mapping[str, Collection[str]],
-    *,
-    sip: bool = True,
+    optimizations: Optimizations = ALL,
 ) -> DemandProgram | None:
     """The rules that compute the net changes of views which are not stored, from one program in normal form to another.
     `views` names those of either program, under `before` and `after`; all others are stored.
@@ -36,9 +36,8 @@ def changes_of_rules(
     if both is None:
         return None
     unstored = {*views["before"], *views["after"]}
-    demand = DemandBuilder(
-        both, stored={view for layer in both.strata for view in layer if view not in unstored}, sip=sip
-    )
+    stored = {view for layer in both.strata for view in layer if view not in unstored}
+    demand = DemandBuilder(both, stored=stored, optimizations=optimizations)
     demand.of_changes = True
     demand.clauses = _by_head(after, both)
     demand.clauses_before = _by_head(before, both)

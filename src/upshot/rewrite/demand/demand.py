@@ -16,12 +16,12 @@ from enum import Enum
 
 from upshot.check.names.variables import atoms, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
+from upshot.core.optimizations import ALL, Optimizations
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
-from upshot.rewrite.demand.levels import levels
 from upshot.rewrite.demand.sip import is_bound, next_literal
-from upshot.rewrite.normalize.row_variables import row_variables
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.normalize.term_type import row_variables
+from upshot.rewrite.shapes import aggregate_of, atoms_of
 from upshot.syntax.ast import Atom, Constant, Not, Test, Variable
 
 
@@ -118,9 +118,8 @@ class DemandBuilder:
     `stored` are the views that are there in both states, like base relations. `changed` names the signs (`ins`, `del`)
     that each stored relation can change by; None for all. `helpers` are views that nobody waits for: their changes are
     steps on the way. `needed` are the views and signs (`plus`, `minus`) whose rules must be there; None for all.
-    `nervous` views may report more than their net changes. `small` relations are joined first, wherever they stand.
-    Without `sip` literals are joined from left to right. With `memo` the answers about views that nothing can change
-    serve both states.
+    `nervous` views may report more than their net changes. Of the `optimizations`, `sip` joins literals outward and not
+    from left to right, and `memo` lets the answers about views that nothing can change serve both states.
     """
 
     def __init__(
@@ -132,11 +131,11 @@ class DemandBuilder:
         helpers: Collection[str] = (),
         needed: Collection[tuple[str, str]] | None = None,
         nervous: Collection[str] = (),
-        small: Collection[str] = (),
-        sip: bool = True,
-        memo: bool = True,
+        optimizations: Optimizations = ALL,
     ) -> None:
-        self.program, self.small, self.sip = program, frozenset(small), sip
+        self.program, self.sip = program, optimizations.sip
+        self.small: frozenset[str] = frozenset()
+        """Relations that are joined first, wherever they stand."""
         self._helpers, self._needed, self._nervous = frozenset(helpers), needed, frozenset(nervous)
         self.stored = frozenset(stored) | {n for n, s in program.schemas.items() if s.role is Role.BASE}
         self.level = {name: max(level - 1, 0) for name, level in levels(program).items()}
@@ -148,7 +147,7 @@ class DemandBuilder:
         self.of_changes = False
         """The program computes changes: the old state is read to find what is deleted."""
         self._changed = changed
-        self._steady = self._unaffected() if changed is not None and memo else frozenset()
+        self._steady = self._unaffected() if changed is not None and optimizations.memo else frozenset()
         self.rules: list[DemandRule] = []
         self._known: set[DemandRule] = set()
         self.relations: dict[str, Meaning] = {}
@@ -427,3 +426,15 @@ def guards(atom: Atom, types: Mapping[str, Type]) -> list[Literal]:
     after."""
     names = [term for term in atom.args if isinstance(term, Variable) and types[term.name].nullable]
     return [Not(Test("is_null", (term,))) for term in names]
+
+
+def levels(program: CheckedProgram) -> dict[str, int]:
+    """The level of every relation: 0 if no rule defines it, else one more than the highest that its rules read."""
+    found = dict.fromkeys(program.schemas, 0)
+    read: dict[str, set[str]] = {name: set() for name in program.schemas}
+    for clause in program.clauses:
+        read[clause.head.relation].update(atom.relation for _, atom, _ in atoms_of(clause))
+    for layer in program.strata:
+        below = {name for view in layer for name in read[view]}.difference(layer)
+        found.update(dict.fromkeys(layer, 1 + max((found[name] for name in below), default=0)))
+    return found

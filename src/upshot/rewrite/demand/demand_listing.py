@@ -9,9 +9,8 @@ from upshot.check.names.variables import atoms
 from upshot.check.printing import print_checked
 from upshot.check.program import CheckedProgram
 from upshot.rewrite.changes.change_rules import ABSENT_IN, DERIVED_IN
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
-from upshot.rewrite.demand.levels import levels
-from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed, printed
+from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin, levels
+from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed, printed, relations_of
 from upshot.rewrite.shapes import atoms_of
 
 ANY_TIME = "any time"
@@ -31,7 +30,7 @@ def list_demand(demand: DemandProgram, view: str | None = None, *, level: Checke
     rules = demand.rules if view is None else _about(demand, view)
     if not rules:
         return nothing_listed(view)
-    names = {name for rule in rules for name in _relations(rule)}
+    names = {name for rule in rules for name in relations_of(rule.clause)}
     lines = list(_declarations(demand, names))
     if any(rule.gate is not None for rule in rules):
         lines += ["", "// Rules of a stage wait until no other rule has anything to do, the lowest stage first."]
@@ -64,13 +63,6 @@ def _timeless(text: str) -> str:
     for words in _STATE.values():
         text = text.replace(f" {words}", "")
     return text
-
-
-def _relations(rule: DemandRule) -> Iterator[str]:
-    yield rule.clause.head.relation
-    for literal in rule.clause.body:
-        for atom in atoms(literal):
-            yield atom.relation
 
 
 def _declarations(demand: DemandProgram, names: Collection[str]) -> Iterator[str]:

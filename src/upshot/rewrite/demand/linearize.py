@@ -9,7 +9,7 @@ from itertools import permutations
 from upshot.check.names.variables import fresh_name, occurrences, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import atoms_of, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Call, Comparison, Not, Term, Test, Variable, Wildcard

@@ -17,7 +17,7 @@ from upshot.check.names.variables import all_names, fresh_name
 from upshot.check.program import Clause, Literal
 from upshot.core.schema import Schema
 from upshot.core.types import Type
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.syntax.ast import Atom, Not, Term, Variable, Wildcard
 
 INSERT, DELETE = "+", "-"

@@ -34,7 +34,7 @@ from upshot.syntax.ast import (
     subterms,
 )
 from upshot.values.aggregates import AGGREGATES
-from upshot.values.functors import bare_name, is_functor
+from upshot.values.functors import bare_name
 
 # ---- split null groups -------------------------------------------------------------------------------------
 # An aggregate that uses an outer variable which may be NULL: NULL and the other values get a clause each.
@@ -243,7 +243,7 @@ class _AggregateLowering:
         self, clause: Clause, chosen: _FoundAggregate, group: tuple[str, ...]
     ) -> tuple[str, list[Clause]]:
         """The view of the aggregate's values, with the clauses that define it if it is new."""
-        wish = f"{clause.head.relation}_{_word(chosen.aggregate)}"
+        wish = f"{clause.head.relation}_{bare_name(chosen.aggregate.function)}"
         rows = aggregate_rows(clause, chosen.aggregate, group, self._surroundings(clause), self.schemas)
         made: list[Clause] = []
         below = rows.stored_in()
@@ -290,7 +290,9 @@ class _AggregateLowering:
         nullable = nullable_variables(tuple(early), self.schemas, ())
         types = {n: t.optional() if n in nullable else t.required() for n, t in clause.types.items()}
         step = self._new_view(
-            f"{clause.head.relation}_with_{_word(chosen.aggregate)}", names, [types[name] for name in names]
+            f"{clause.head.relation}_with_{bare_name(chosen.aggregate.function)}",
+            names,
+            [types[name] for name in names],
         )
         recursive = self.layers[clause.head.relation]
         if any(isinstance(literal, Atom) and literal.relation in recursive for literal in early):
@@ -312,11 +314,6 @@ class _AggregateLowering:
         return name
 
 
-def _word(aggregate: Aggregate) -> str:
-    """The function of an aggregate, as part of a name."""
-    return bare_name(aggregate.function) if is_functor(aggregate.function) else aggregate.function
-
-
 def _next(clause: Clause, found: Sequence[_FoundAggregate]) -> _FoundAggregate:
     """An aggregate whose outer variables are bound without the others, one that costs no second clause if there is."""
     places = {each.position for each in found}
@@ -335,7 +332,7 @@ def _value_type(clause: Clause, chosen: _FoundAggregate) -> Type:
 
 def _with_own_value(clause: Clause, chosen: _FoundAggregate) -> Clause:
     """The clause with the aggregate on a variable that does not occur in the aggregate."""
-    own = fresh_name(_word(chosen.aggregate).capitalize(), clause.types)
+    own = fresh_name(bare_name(chosen.aggregate.function).capitalize(), clause.types)
     literals = [
         Comparison("=", Variable(own), chosen.aggregate),
         Comparison("=", Variable(own), Variable(chosen.value)),

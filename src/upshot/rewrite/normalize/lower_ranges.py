@@ -14,7 +14,7 @@ from upshot.rewrite.normalize.occurrences import binders, visible
 from upshot.rewrite.shapes import retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Test, Variable
-from upshot.values.ranges import RANGE
+from upshot.values.functions import RANGE
 
 
 def lower_ranges(program: CheckedProgram) -> CheckedProgram:

@@ -37,8 +37,3 @@ def normal_form(program: CheckedProgram) -> CheckedProgram:
     for rewriting in PASSES:
         program = rewriting(program)
     return program
-
-
-def auxiliaries(source: CheckedProgram, normal: CheckedProgram) -> frozenset[str]:
-    """The views that normal form added: names the user never sees unless asking for the plan."""
-    return frozenset(normal.schemas.keys() - source.schemas.keys())

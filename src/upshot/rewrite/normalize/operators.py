@@ -15,7 +15,7 @@ from upshot.check.types.nullability import nullable_variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.demand.sip import next_literal
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import aggregate_of, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Constant, Not, Term, Variable, Wildcard

@@ -7,7 +7,7 @@ from dataclasses import replace
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.normalize.row_variables import row_variables
+from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 

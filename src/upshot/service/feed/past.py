@@ -11,10 +11,10 @@ from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Role, Schema
+from upshot.database.changes import NetChange
 from upshot.database.database import Database
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.standing import LiveSelections
-from upshot.service.feed.streams import NetChange
 from upshot.service.wire.errors import RequestError, not_found
 
 MOST_COPIED = 1_000_000

@@ -18,12 +18,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from upshot.core.errors import Error
 from upshot.core.rows import Row
+from upshot.database.changes import NetChange
 from upshot.service.feed.past import Forgotten, read_net, read_past
 from upshot.service.feed.standing import Subject
 from upshot.service.feed.streams import (
     LARGEST_CHUNK,
     ChangeStream,
-    NetChange,
     StreamEvent,
     change_event,
     end_event,

@@ -11,13 +11,14 @@ import json
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from upshot.core.json_values import rows_to_json, type_to_json
-from upshot.core.rows import Row, row_set
+from upshot.core.json_values import rows_to_json
+from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.service.feed.selections import Selection
+from upshot.service.wire.answers import columns_of
 
 LARGEST_CHUNK = 256 << 10
 """Bytes that one write takes from a stream, unless a single event has more."""
@@ -73,15 +74,11 @@ def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row], 
 
 def snapshot_event(version: int, schema: Schema, rows: Iterable[Row], epoch: str, reason: str | None = None) -> bytes:
     """All rows; a `reason` is set if they were not requested."""
-    head: dict[str, Any] = {"version": version, "epoch": epoch, "columns": columns_json(schema)}
+    head: dict[str, Any] = {"version": version, "epoch": epoch, "columns": columns_of(schema)}
     if reason is not None:
         head["reason"] = reason
     opened = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1]
     return f'event: snapshot\nid: {version}\ndata: {opened},"rows":{rows_to_json(rows)}}}\n\n'.encode()
-
-
-def columns_json(schema: Schema) -> list[dict[str, str]]:
-    return [{"name": column.name, "type": type_to_json(column.type)} for column in schema.columns]
 
 
 def progress_event(version: int) -> bytes:
@@ -238,18 +235,3 @@ SHARE = 1.5
 MOST_PAUSE = 0.15
 """Seconds between two wake-ups: per waiting stream, or a multiple of the last wake-up's duration, so that a third of
 the time is left for commits and queries. Each wake-up then sends more."""
-
-
-@dataclass(slots=True)
-class NetChange:
-    """The net effect of several changes: an inserted and deleted row cancels out."""
-
-    inserted: set[Row] = field(default_factory=set)
-    deleted: set[Row] = field(default_factory=set)
-
-    def add(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> None:
-        """Add the next change."""
-        for row in row_set(deleted):
-            self.inserted.discard(row) if row in self.inserted else self.deleted.add(row)
-        for row in row_set(inserted):
-            self.deleted.discard(row) if row in self.deleted else self.inserted.add(row)

@@ -18,8 +18,8 @@ from upshot.service.feed.past import Forgotten, read_snapshot
 from upshot.service.feed.selections import Selection, selection
 from upshot.service.feed.sse import EventStream, net_change
 from upshot.service.feed.standing import Subject
-from upshot.service.feed.streams import columns_json
 from upshot.service.service import Service
+from upshot.service.wire.answers import columns_of
 from upshot.service.wire.errors import RequestError
 
 router = APIRouter()
@@ -208,7 +208,7 @@ async def _on_demand(hub: Hub, selection: Selection, since: int | None, reason: 
         except Forgotten as forgotten:
             reason = forgotten.reason
     found = await hub.read(lambda: read_snapshot(database, selection, most, hub.standing))
-    body |= {"version": found.version, "columns": columns_json(found.schema), "rows": list(map(_json, found.rows))}
+    body |= {"version": found.version, "columns": columns_of(found.schema), "rows": list(map(_json, found.rows))}
     return JSONResponse(body if reason is None else {**body, "reason": reason})
 
 

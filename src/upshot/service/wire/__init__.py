@@ -1,4 +1,4 @@
 """Requests and answers as bytes: bounds, bodies, errors, pages, streams.
 
-Read `wire`, `gate`, `bodies`, `answers`, `whole_answers`; `shapes` describes bodies and answers in OpenAPI.
+Read `wire`, `gate`, `bodies`, `answers`; `shapes` describes bodies and answers in OpenAPI.
 """

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from upshot.check.names.rebuilding import rebuilt
 from upshot.core.types import BOOLEAN, Kind
 from upshot.sql.expressions import dates
 from upshot.sql.expressions.coercion import coerced, common_type
@@ -18,6 +17,7 @@ from upshot.sql.expressions.texts import like_test
 from upshot.sql.expressions.values import Value, combinations, is_nothing
 from upshot.sql.queries import subqueries
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Test
+from upshot.syntax.rebuild import rebuilt
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block

@@ -44,7 +44,7 @@ class _Spec:
     @property
     def word(self) -> str:
         """The function in names of views and variables."""
-        return bare_name(self.function) if is_functor(self.function) else self.function
+        return bare_name(self.function)
 
 
 @dataclass(frozen=True, slots=True)

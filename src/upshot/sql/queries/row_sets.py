@@ -13,7 +13,7 @@ from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.translation import Branch, Translation
 from upshot.syntax.ast import Call, Comparison, Constant
-from upshot.values.ranges import RANGE
+from upshot.values.functions import RANGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import Clause
+from upshot.core.optimizations import Optimizations
 from upshot.core.schema import Schema
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.runner import Runner
@@ -26,7 +27,6 @@ from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.demand_plans import change_program, unheard
-from upshot.plan.optimizations import Optimizations
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
 from upshot.rewrite.demand.questions import DemandQuery, about_views

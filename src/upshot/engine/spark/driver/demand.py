@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from upshot.check.active.heard import HeardChanges
+from upshot.check.active.events import HeardChanges
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upshot.core.schema import Schema
-from upshot.spark.net_effect import CLASS
-from upshot.spark.types import column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,8 +16,8 @@ class SourceBatch:
     """Either `replaced` holds the whole relation, or `net` holds its change; a frame that is None has no rows.
 
     Frames have the relation's columns by name (a relation without columns has one, `c0`), of the types of
-    `upshot.spark.types`, with values that fit; in `replaced` and `inserted` a row may occur more than once. The
-    change is net: no row is in two parts of it, no key is both in `upserted` and in `removed`.
+    `upshot.spark.types`, with values that fit; in `replaced` and among the inserted rows of `net` a row may occur more
+    than once. The change is net: no row is in two classes of it, no key is both upserted and removed.
     """
 
     schema: Schema
@@ -35,32 +33,3 @@ class SourceBatch:
     """True if reading everything is work for one task: reading it twice is faster than keeping it."""
     notes: tuple[str, ...] = ()
     """Notes for the operator: late files, a table without change data feed. The same on every replay."""
-
-    @property
-    def inserted(self) -> DataFrame | None:
-        return self._part("insert")
-
-    @property
-    def deleted(self) -> DataFrame | None:
-        return self._part("delete")
-
-    @property
-    def upserted(self) -> DataFrame | None:
-        """Rows that take the place of the row with the same first key."""
-        return self._part("upsert") if self.schema.keys else None
-
-    @property
-    def removed(self) -> DataFrame | None:
-        """The columns of the first key only: the row with this key goes, if there is one."""
-        if self.net is None or not self.schema.keys:
-            return None
-        key = [self.schema.columns[position].name for position in self.schema.keys[0]]
-        part = self._part("remove")
-        return None if part is None else part.select(*key)
-
-    def _part(self, kind: str) -> DataFrame | None:
-        if self.net is None:
-            return None
-        own = [column.name for column in self.schema.columns] or column_names(0)
-        chosen = self.net.where(self.net[CLASS] == kind).drop(CLASS)
-        return chosen.toDF(*own)

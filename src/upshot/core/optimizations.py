@@ -23,6 +23,7 @@ class Optimizations:
     memo: bool = True
 
 
+ALL = Optimizations()
 NAMES = tuple(each.name for each in fields(Optimizations))
 
 
