@@ -207,7 +207,7 @@ def test_an_option_that_would_no_longer_do_is_refused_and_says_so(browser: Brows
     commit(access, insert={"granted": [["web", "deploy"]]})
     browser.shows("#options", "The database is at version 3 by now")
     browser.all("article.way")[0].find_element("css selector", "button.main").click()
-    browser.shows("article.way .problem", 'row `access("ann", "deploy")` would still exist after this commit')
+    browser.shows("article.way .problem", 'row `access("ann", "deploy")` would still exist')
     browser.picture("options-refused")
     browser.click("search again")
     browser.shows("#status", "At version 3")
