@@ -1,4 +1,4 @@
-# Every target makes and fills .venv when it has to. PYTHON=/path/to/python overrides the search for an interpreter.
+# Every target creates .venv and installs into it if needed. PYTHON=/path/to/python overrides the search for an interpreter.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench serve soak system docs
@@ -13,38 +13,38 @@ DEV := $(VENV)/.filled-for-development
 PATHWAY := .venv-pathway/.filled
 PIP := -m pip --disable-pip-version-check --quiet
 
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(DEV) ## make .venv, install everything, compile the kernels once
+setup: $(DEV) ## create .venv, install everything, compile the kernels
 
-demo: $(RUN) ## who can read what, why, and what to revoke; on the local engine, then on Spark where Java 17 is there
+demo: $(RUN) ## run the permissions demo on the local engine, then on Spark if Java 17 is installed
 	@$(BIN)/upshot demo
 
-test: $(DEV) ## every suite, two at a time, with its budget and its time
+test: $(DEV) ## run every test suite, two at a time, each with a time limit
 	@$(BIN)/python tests/run_suites.py
 
-check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
+check: $(DEV) ## check format, lint, types and layers, run the fast tests; under two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(BIN)/python tests/run_suites.py --fast
 
-bench: $(DEV) $(PATHWAY) ## Upshot and its peers on the same data in the same run
+bench: $(DEV) $(PATHWAY) ## compare Upshot with its peers on the same data in the same run
 	@$(BIN)/python -m bench $(BENCH)
 
-serve: $(RUN) ## the monitoring service over the example of dependencies; PORT=8000, its store in .serve
-	@echo "http://127.0.0.1:$(PORT)/ serves examples/dependencies.dl, kept in .serve; Ctrl-C ends it" >&2
+serve: $(RUN) ## serve the dependencies example; PORT=8000, database directory .serve
+	@echo "http://127.0.0.1:$(PORT)/ serves examples/dependencies.dl, stored in .serve; Ctrl-C stops it" >&2
 	@$(BIN)/upshot serve examples/dependencies.dl --files examples/facts/dependencies --store .serve --port $(PORT)
 
-soak: $(DEV) ## random cases for MINUTES=60, a new seed each round; MINUTES=0: every suite once, with large counts
+soak: $(DEV) ## run random cases for MINUTES=60, a new seed each round; MINUTES=0 runs every suite once with large counts
 	@$(BIN)/python tests/run_suites.py --soak --minutes $(MINUTES)
 
-system: $(RUN) ## install the system packages that the suites use, or say which are missing
+system: $(RUN) ## install the system packages of the test suites, or list the missing ones
 	@sh tests/system_packages.sh
 
-docs: $(DEV) ## build the documentation as a site in build/site, check every link, run every example
+docs: $(DEV) ## build the documentation in build/site, check every link, run every example
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "build/site/index.html"
 	@$(BIN)/python tests/run_suites.py docs docstrings
 
@@ -57,31 +57,30 @@ $(BIN)/python:
 	done; \
 	if [ -z "$$found" ]; then \
 	  echo "Upshot needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || echo none)." >&2; \
-	  echo "Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	  echo "install it, or set its path: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
 	fi; \
-	echo "making $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV)
+	echo "creating $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV)
 
 $(RUN): pyproject.toml | $(BIN)/python
 	@echo "installing Upshot into $(VENV)"
 	@$(BIN)/python $(PIP) install --editable '.[service,spark]' || { \
-	  echo "Spark could not be installed: it is left out"; $(BIN)/python $(PIP) install --editable '.[service]'; }
-	@echo "compiling the kernels, once"
+	  echo "Spark could not be installed; continuing without it"; $(BIN)/python $(PIP) install --editable '.[service]'; }
+	@echo "compiling the kernels"
 	@$(BIN)/python -m upshot.engine.local.warm
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-# The versions that all tests passed with: a release of a dependency does not turn `make test` red from one day to the
-# next. CONTRIBUTING.md says how to take the newest.
+# Pinned versions: a new release of a dependency cannot break `make test`. CONTRIBUTING.md explains how to upgrade.
 $(DEV): $(RUN) tests/versions.txt
-	@echo "installing the tools of development"
+	@echo "installing the development tools"
 	@$(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]' --constraint tests/versions.txt || { \
-	  echo "tests/versions.txt does not fit this Python: the newest versions are installed"; \
+	  echo "tests/versions.txt does not support this Python; installing the newest versions"; \
 	  $(BIN)/python $(PIP) install --editable '.[dev,bench,service,spark]'; }
 	@touch $@
 
-# Pathway pins other versions of packages that Upshot uses, so it lives in its own environment; without it the benchmark
-# says "not installed" in its place.
+# Pathway pins other versions of Upshot's dependencies, so it has its own environment. Without it the benchmark reports
+# "not installed".
 $(PATHWAY): bench/pathway-requirements.txt | $(BIN)/python
 	@echo "installing Pathway into .venv-pathway"
 	@$(BIN)/python -m venv .venv-pathway
-	@.venv-pathway/bin/python $(PIP) install -r $< && touch $@ || echo "Pathway could not be installed: it is left out"
+	@.venv-pathway/bin/python $(PIP) install -r $< && touch $@ || echo "Pathway could not be installed; continuing without it"

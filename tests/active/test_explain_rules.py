@@ -51,7 +51,7 @@ def test_a_condition_is_shown_with_its_strategy_as_part_of_its_rule(db: upshot.D
         "      because "
     )
     assert block.endswith(
-        "  at its turn it asks\n"
+        "  at its turn it evaluates\n"
         "    reorder(I, N) :- reorder_becomes_inserted(I), low(I), max_stock(I, M), quantity(I, Q), N = M - Q.\n"
         "    where reorder_becomes_inserted are the rows inserted into its condition since its last turn\n"
         "  actions\n"
@@ -68,7 +68,7 @@ def test_events_windows_actions_and_activations_are_told(db: upshot.Database) ->
     assert "    where quantity_deleted are the rows deleted from quantity since its last turn\n" in block
     assert block.endswith("  actions\n    insert log(I)\n    delete max_stock(I, 0)")
     assert of_rule(told, "gone").endswith('  active for I = "item1"')
-    assert "late(I: symbol): active rule, asleep, deferred, strict" in told
+    assert "late(I: symbol): active rule, inactive, deferred, strict" in told
     assert of_rule(told, "late").endswith("  active for nothing")
 
 
@@ -85,7 +85,7 @@ def test_the_triggering_graph_marks_cycles(db: upshot.Database) -> None:
     assert "  placed → noted by inserting into log" in graph
     assert "  noted → again by deleting from log, on a cycle" in graph
     assert "  again → noted by inserting into log, on a cycle" in graph
-    assert graph[-1] == "  cycle noted → again → noted: nothing is known to end it"
+    assert graph[-1] == "  cycle noted → again → noted: it is not known to terminate"
 
 
 def test_an_edge_names_the_view_it_goes_through(db: upshot.Database) -> None:

@@ -45,7 +45,7 @@ def test_the_condition_of_a_rule_is_explained_like_a_view(kind: str, tmp_path: A
         found = db.why_changed("h", (1,), version)
         assert found.change == "came"
         lines = found.text().splitlines()
-        assert lines[0].startswith("h(1) came with version 3")
+        assert lines[0].startswith("h(1) inserted in version 3")
         assert lines[1].startswith("+ h(1)")
         assert RULES[kind] in lines[1]
         assert "+ closure(1, 5)" in lines[2]

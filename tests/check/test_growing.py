@@ -30,7 +30,7 @@ REFUSED = {
     "p(X) :- q(X), count : { e(X, Y), p(Y) } < 3.": "`count : { … } < 3` is not monotone: a greater value can make it",
     "p(X) :- q(X), N = count : { e(X, Y), p(Y) }, N != 3.": "`N != 3` is not monotone",
     "p(X) :- q(X), N = count : { e(X, Y), p(Y) }, !e(X, N).": "`!e(X, N)` is not monotone",
-    "p(N) :- q(X), N = count : { e(X, Y), p(Y) }.": "column `x` would keep every value on the way; declare it `max`",
+    "p(N) :- q(X), N = count : { e(X, Y), p(Y) }.": "column `x` would keep every intermediate value; declare it `max`",
     "p(X) :- q(X), count : { p(Y), Y < X } > 3.": "no literal outside of the recursion has `Y`",
     "p(X) :- q(X), count : { q(Y), !p(Y), Y < X } > 3.": "`p` is read through negation",
     "p(X) :- q(X), sum Y : { e(X, Y), p(Y) } > 3.": "`Y` may be negative",

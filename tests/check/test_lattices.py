@@ -33,7 +33,7 @@ REFUSED = {
     "d(Y, A) :- d(X, A), d(Y, A), e(X, Y, _).": "it joins `A`",
     "d(Y, 3) :- d(X, 3), e(X, Y, _).": "it looks for the value `3`",
     "d(Y, C * W) :- d(X, C), e(X, Y, W).": "a better value in gives a worse `c`",
-    "d(C, 0) :- d(X, C), e(X, _, _).": "column `x` would keep every value on the way",
+    "d(C, 0) :- d(X, C), e(X, _, _).": "column `x` would keep every intermediate value",
     "d(Y, W) :- d(X, C), e(X, Y, W), C != W.": "`C != W` is not monotone in `d`",
     "d(Y, W) :- d(X, C), e(X, Y, W), !e(X, Y, C).": "`!e(X, Y, C)` is not monotone in `d`",
     "d(Y, C % 3) :- d(X, C), e(X, Y, _).": "a better value in gives a worse `c`",

@@ -62,7 +62,7 @@ def test_watch_prints_the_firings_and_calls_the_functions(watch: Run) -> None:
     assert first["changes"] == {"low": {"insert": [["a"]], "delete": []}}
     assert "firings" not in second
     assert 'told [["a", 97]]' in ended.err
-    assert 'fires reorder("a", 97)\nfires ordered("a", 97)\n' in ended.err
+    assert 'firing: reorder("a", 97)\nfiring: ordered("a", 97)\n' in ended.err
 
 
 def test_watch_in_json_has_nothing_on_stderr(watch: Run) -> None:
@@ -197,14 +197,14 @@ def test_what_if_tells_which_rules_would_fire_and_calls_nothing_after(
     assert [each["rule"] for each in json.loads(ended.out)["firings"]] == ["reorder", "ordered"]
     assert "told" not in ended.err
     text = upshot("what-if", files[0], "--changes", changes, "--actions", files[1])
-    assert '+low("a")\n// fires reorder("a", 97)\n// fires ordered("a", 97)\n' in text.out
+    assert '+low("a")\n// firing: reorder("a", 97)\n// firing: ordered("a", 97)\n' in text.out
 
 
 def test_the_session_shows_firings_and_explains_rules(process: Run, files: tuple[Path, Path]) -> None:
     typed = '+stock("a", 3).\n:list\n:explain reorder\n:drop judged\n'
     ended = process("repl", files[0], "--actions", files[1], stdin=typed)
     assert ended.code == 0, ended.err
-    assert 'fires reorder("a", 97)\n' in ended.out
+    assert 'firing: reorder("a", 97)\n' in ended.out
     assert "reorder  active rule\n" in ended.out
     assert "active rule, turn 1 of 3" in ended.out
     assert 'told [["a", 97]]' in ended.err

@@ -78,7 +78,7 @@ def test_a_value_that_breaks_a_condition_is_refused_by_name_of_the_condition(ups
     ended = upshot("update", store, "+late()", "--apply", "--value", "?1=2026-02-20")
     assert (ended.code, "condition-not-met" in ended.err) == (1, True), ended.err
     assert '`?1 = date("2026-02-20")` does not meet the condition `?1 >= date("2026-03-01")`' in ended.err
-    assert "help: give a value that meets it, or ask `upshot update` again with this one in `--constant`" in ended.err
+    assert "help: give a value that meets it, or repeat `upshot update` with this one in `--constant`" in ended.err
     ended = upshot("update", store, "+late()", "--apply", "--value", "?1=2026-03-01")
     assert ended.code == 0, ended.err
 
@@ -160,7 +160,7 @@ def test_the_heading_counts_what_fails_apart_from_what_is_not_looked_at(upshot: 
         ".decl a(x: number) .decl b(x: number, y: number) .decl v(x: number)\nv(X) :- a(X), b(X, Y), Y > 3.\n"
     )
     ended = upshot("why-not", path, "v(1)", "--fixes", "0")
-    assert "2 of 3 fail, 1 not looked at" in ended.out
+    assert "2 of 3 fail, 1 not evaluated" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_advice_is_about_commands_and_options_and_not_about_python(upshot: Run, 
             "check",
             sql,
             "CREATE TABLE t (a INT); INSERT INTO t VALUES (1);",
-        ): "rows come from transactions: a change file, with `--changes`",
+        ): "insert rows in a transaction: a change file, with `--changes`",
     }
     for (command, file, row, *options), cure in said.items():
         if command == "check":

@@ -438,7 +438,7 @@ def test_what_if_tells_what_rules_would_change_in_base_relations(upshot: Run, wr
     ended = upshot("what-if", program, "--changes", changes)
     assert '+orders("nail")' in ended.out.splitlines()
     assert '+low("nail")' in ended.out.splitlines()
-    assert '// fires reorder("nail")' in ended.out.splitlines()
+    assert '// firing: reorder("nail")' in ended.out.splitlines()
     assert not [line for line in ended.out.splitlines() if "stock" in line]
     assert "would violate `negative`" in ended.err
     ended = upshot("what-if", program, "--changes", changes, "--format", "json")

@@ -37,10 +37,10 @@ def test_facts_that_violate_a_constraint_are_loaded_and_repaired(upshot: Run, fi
         '// `unknown` is violated by unknown("web")',
         "// 1. 1 change, cost 1",
         '-member("bob", "web")',
-        '// asked: -unknown("web")',
+        '// goal: -unknown("web")',
         "// 2. 1 change, cost 1",
         '+team("web")',
-        '// asked: -unknown("web")',
+        '// goal: -unknown("web")',
         "// these are all 2",
     ]
 
@@ -76,7 +76,7 @@ def test_each_transaction_of_a_change_file_is_asked_about_on_its_own(upshot: Run
         f"// {changes}:2: nothing would be violated",
     ]
     ended = upshot("repairs", file, "-F", file.parent, "--changes", changes, "--frozen", "team")
-    assert (ended.code, "only" in ended.err or "alone" in ended.err) == (1, True)
+    assert (ended.code, "only" in ended.err or "does not change" in ended.err) == (1, True)
 
 
 def test_nothing_to_repair_is_said(upshot: Run, file: Path) -> None:

@@ -270,7 +270,7 @@ def test_newcomers_get_help_and_get_out(repl: Run) -> None:
 def test_a_command_drops_the_statement_before_it_and_says_so(repl: Run) -> None:
     ended = repl("path(X, Y) :- edge(X,\n:list\n+edge(1, 2).\n? path(1, 2)\n")
     assert ended.code == 1
-    assert ended.err.startswith("error[unfinished-statement]: this statement is not finished, so it is dropped\n")
+    assert ended.err.startswith("error[unfinished-statement]: this statement is incomplete and was dropped\n")
     assert "path(a: number, b: number)  view, 0 rows\n" in ended.out
     assert ended.out.endswith("yes\n")
     ended = repl("edge(1,\n:quit\n:list\n")

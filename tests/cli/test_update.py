@@ -32,11 +32,11 @@ def test_update_prints_each_realization_with_its_effects(upshot: Run, tmp_path: 
     assert ended.out.splitlines() == [
         "// 1. 1 change, cost 1",
         '-member("ann", "ops")',
-        '// asked: -access("ann", "deploy")',
+        '// goal: -access("ann", "deploy")',
         "// 2. 1 change, cost 1",
         '-granted("ops", "deploy")',
-        '// asked: -access("ann", "deploy")',
-        '// also:  -access("bob", "deploy")',
+        '// goal: -access("ann", "deploy")',
+        '// also: -access("bob", "deploy")',
         "// these are all 2",
     ]
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_brought_about_ends_with_the_reason(upshot: Run, tmp_path
     ended = upshot("update", written(tmp_path), '-access("ann", "deploy")', *frozen)
     assert (ended.code, ended.out) == (1, "")
     assert "no-realization" in ended.err
-    assert "leaves `member`, `granted` alone" in ended.err or "leaves `granted`, `member` alone" in ended.err
+    assert "does not change `member`, `granted`" in ended.err or "does not change `granted`, `member`" in ended.err
 
 
 def test_a_row_needs_a_sign_and_a_price_a_number(upshot: Run, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ member("ann", "ops"). granted("ops", "deploy").
 """)
     ended = upshot("update", path, '-access("ann", "deploy")', "--frozen", "granted")
     assert ended.out.splitlines()[1:-1] == [
-        '-member("ann", "ops")', '// asked: -access("ann", "deploy")', '// rules: +gone("ann")', "// fires: note",
+        '-member("ann", "ops")', '// goal: -access("ann", "deploy")', '// rules: +gone("ann")', "// firing: note",
     ]  # fmt: skip
     ended = upshot("update", path, '-access("ann", "deploy")', "--frozen", "granted", "--format", "json")
     way = json.loads(ended.out.splitlines()[0])
@@ -148,8 +148,8 @@ def test_at_most_ten_side_effects_and_requested_rows_are_printed(upshot: Run, tm
     assert "// … and 109 more side effects; `--format json` lists all" in lines
     ended = upshot("update", file, "-q(_)", "--limit", 1)
     lines = ended.out.splitlines()
-    assert sum(line.startswith("// asked:") for line in lines) == 10
-    assert "// … and 50 more asked; `--format json` lists all" in lines
+    assert sum(line.startswith("// goal:") for line in lines) == 10
+    assert "// … and 50 more goals; `--format json` lists all" in lines
     data = json.loads(upshot("update", file, "-q(_)", "--limit", 1, "--format", "json").out.splitlines()[0])
     assert data["side_effects"] == 60
 

@@ -170,9 +170,14 @@ def test_errors_as_json_are_one_object_a_line(upshot: Run, write: Write) -> None
     assert {"message", "help"} <= found[0].keys()
 
 
+def test_a_diagnostic_has_its_code_under_two_keys() -> None:
+    fields = as_fields(Diagnostic("some-code", "words"))
+    assert (fields["code"], fields["slug"]) == ("some-code", "some-code")
+
+
 def test_a_diagnostic_without_help_has_no_such_field() -> None:
-    assert "help" not in as_fields(Diagnostic("some-slug", "words"))
-    assert as_fields(Diagnostic("some-slug", "words", help="do"))["help"] == "do"
+    assert "help" not in as_fields(Diagnostic("some-code", "words"))
+    assert as_fields(Diagnostic("some-code", "words", help="do"))["help"] == "do"
 
 
 def test_a_program_can_come_from_standard_input(process: Run) -> None:

@@ -37,7 +37,7 @@ def test_rows_are_one_transaction_with_deltas_firings_and_violations(upshot: Run
     assert ended.code == 0
     assert ended.out.splitlines() == [
         '+orders("bolt")', '+orders("nail")', '+low("bolt")', '+low("nail")', '+negative("nail")',
-        '// fires reorder("bolt"), reorder("nail")', '// fires report("bolt"), report("nail")',
+        '// firing: reorder("bolt"), reorder("nail")', '// firing: report("bolt"), report("nail")',
     ]  # fmt: skip
     assert 'warning[would-violate]: would violate `negative`: negative("nail")' in ended.err
     ended = upshot("what-if", file, '+stock("bolt", 2)', "--format", "json")

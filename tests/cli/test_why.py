@@ -88,10 +88,10 @@ def test_what_is_no_row_of_the_program_ends_with_a_reason(upshot: Run, tmp_path:
 def test_why_not_prints_what_would_bring_the_row_about_and_as_many_as_told(upshot: Run, tmp_path: Path) -> None:
     file = written(tmp_path)
     ended = upshot("why-not", file, "closure(3, 1)", "--fixes", "2", "--seconds", "5")
-    assert "└─ would be there with" in ended.out
+    assert "└─ becomes true with" in ended.out
     assert len([line for line in ended.out.splitlines() if "─ +edge(" in line]) == 2
     ended = upshot("why-not", file, "closure(3, 1)", "--fixes", "0")
-    assert "would be there" not in ended.out
+    assert "becomes true" not in ended.out
     ended = upshot("why-not", file, "closure(3, 1)", "--format", "json")
     assert json.loads(ended.out)["parts"][-1]["kind"] == "fixes"
 
@@ -105,7 +105,7 @@ def test_a_database_in_a_folder_is_asked_too_also_why_a_row_changed(upshot: Run,
     assert "inserted in version" in upshot("why", store, "closure(2, 4)").out
     assert "✗ edge(4, 1)" in upshot("why-not", store, "closure(4, 1)").out
     ended = upshot("why-changed", store, "closure(2, 4)")
-    assert ended.out.startswith("closure(2, 4) came with version 2")
+    assert ended.out.startswith("closure(2, 4) inserted in version 2")
     assert "+ edge(3, 4)" in ended.out
     assert json.loads(upshot("why-changed", store, "closure(2, 4)", "--format", "json").out)["meta"] == {"by": "ann"}
     ended = upshot("why-changed", store, "closure(1, 2)", "--version", "2")

@@ -107,7 +107,7 @@ def test_program_explanations_and_commits(client: Client) -> None:
     absent = client.explain("closure", (3, 1), fixes=1, seconds=20)["why_not"]["parts"]
     assert (absent[-1]["kind"], absent[-1]["parts"][0]["insert"]) == ("fixes", {"edge": [[3, 1]]})
     assert client.explain("closure", (3, 1), fixes=0)["why_not"]["parts"] == absent[:-1]
-    assert "would be there with" in client.explain("closure", (3, 1), format="text")
+    assert "becomes true with" in client.explain("closure", (3, 1), format="text")
     assert [each["version"] for each in client.commits(limit=1)] == [version]
     assert client.changes("closure", since=version)[0] == version
 

@@ -116,7 +116,7 @@ def test_a_realization_is_printed_as_in_process_with_types_rules_and_what_was_tr
         assert "Realization(" in repr(found[0])
     way = str(client.realize({"dear": [("nail", 8)]})[0])
     assert '// rules: +noted("nail")\n' in way
-    assert "// fires: note" in way
+    assert "// firing: note" in way
 
 
 def test_one_is_applied_with_values_for_its_placeholders(server: Running, client: Client) -> None:
@@ -154,7 +154,7 @@ def test_a_refusal_of_new_values_says_what_is_asked_of_them(server: Running, cli
     with pytest.raises(upshot.DataError) as raised:
         client.apply(way, {"?1": 3})
     assert raised.value.code == "not-a-realization"
-    assert raised.value.help == "give values that meet `?1 > 3`, or ask `client.realize` again"
+    assert raised.value.help == "give values that meet `?1 > 3`, or repeat `client.realize`"
 
 
 def test_violations_are_repaired(server: Running, client: Client) -> None:
@@ -195,7 +195,7 @@ def test_the_client_takes_the_bounds_that_a_database_takes(client: Client) -> No
     assert {"skilled": (("bob", "singing"),)} in [dict(way.insert) for way in named]
     with pytest.raises(upshot.UsageError, match="`values` is a dict"):
         client.apply(found[0], 3)  # type: ignore[arg-type]
-    with pytest.raises(upshot.UsageError, match="this is no realization"):
+    with pytest.raises(upshot.UsageError, match="this is not a realization"):
         client.apply(3)  # type: ignore[arg-type]
 
 

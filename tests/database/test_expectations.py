@@ -46,9 +46,12 @@ def test_what_is_expected_and_comes_true_is_committed(more: str) -> None:
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        ({"insert": {"path": [(1, 4)]}}, "`path(1, 4)` would not be there"),
-        ({"delete": {"path": [(1, 3)]}}, "`path(1, 3)` would be there"),
-        ({"insert": {"edge": [(2, 3)]}, "delete": {"edge": [(1, 2)]}}, "`edge(1, 2)` would be there"),
+        ({"insert": {"path": [(1, 4)]}}, "row `path(1, 4)` would not exist"),
+        ({"delete": {"path": [(1, 3)]}}, "row `path(1, 3)` would still exist"),
+        (
+            {"insert": {"edge": [(2, 3)]}, "delete": {"edge": [(1, 2)]}},
+            "row `edge(1, 2)` would still exist",
+        ),
     ],
 )
 def test_what_is_expected_and_does_not_come_true_undoes_everything(
@@ -71,7 +74,7 @@ def test_a_violated_constraint_is_told_before_what_was_expected() -> None:
 
 def test_what_rules_do_counts() -> None:
     db = filled(".rule undo(X) when path(X, 9) do delete edge(X, 9).")
-    with pytest.raises(upshot.DataError, match=r"`edge\(3, 9\)` would not be there"):
+    with pytest.raises(upshot.DataError, match=r"row `edge\(3, 9\)` would not exist"):
         change(db, (3, 9), insert={"edge": [(3, 9)]})
 
 

@@ -103,7 +103,7 @@ def test_explain_and_rewrite_tell_that_a_view_is_nervous(tmp_path: Path, capsys:
     text = INVENTORY + LOW.format("nervous")
     with upshot.connect() as db:
         db.define(text)
-        assert "because nervous: it may also report rows that were there before, or still are" in str(db.explain("low"))
+        assert "because nervous: it may also report rows that were already true, or still are" in str(db.explain("low"))
     file = tmp_path / "inventory.dl"
     file.write_text(text)
     assert main(["rewrite", str(file), "--strategy", "differencing", "--view", "low"]) == 0

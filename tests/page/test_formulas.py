@@ -22,7 +22,7 @@ def test_an_option_says_how_rows_follow_from_a_new_value(browser: Browser) -> No
         browser.shows("article.way", "up(?1 + 1)")
         shown = browser.all("article.way")[0].text
         assert [line for line in shown.splitlines() if "square" in line][-1] == "+ square(16) also for ?1 = 4"
-        assert "With other values perhaps also rows of big." in shown
+        assert "Other values may also change rows of big." in shown
         browser.go("about:blank")
 
 

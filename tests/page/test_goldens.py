@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_the_worked_examples_have_exactly_their_options(browser: Browser, golden: Golden) -> None:
     with serving(golden.text) as running:
         browser.go(at(running, "#/options"))
-        browser.shows("main", "Nothing is asked for yet")
+        browser.shows("main", "No goals yet")
         for sign, words in (("+", "should be true"), ("-", "should be false")):
             for relation, rows in golden.asked(sign).items():
                 for row in rows:

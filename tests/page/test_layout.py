@@ -196,7 +196,7 @@ def test_a_value_that_does_not_fit_its_column_is_marked(browser: Browser) -> Non
         who.send_keys("ann")
         years.send_keys("many")
         browser.click("+ insert")
-        browser.shows("#outcome", "“many” is no number")
+        browser.shows("#outcome", "years must be a number, not “many”")
         assert [each.get_attribute("aria-label") for each in browser.all("input[aria-invalid=true]")] == ["years"]
         years.clear()
         years.send_keys("41")

@@ -101,11 +101,11 @@ def test_golden_5_on_the_page_with_a_value_that_is_filled_in(browser: Browser) -
         second = browser.all("article.way")[1]
         assert not second.find_element("css selector", "button.main").is_enabled()
         field = second.find_element("css selector", ".open-values input")
-        assert field.get_attribute("placeholder") == "some new number"
+        assert field.get_attribute("placeholder") == "a fresh number"
         field.send_keys("9007199254740993")
         browser.picture("options-golden-5")
         second.find_elements("css selector", "button")[0].click()
-        browser.shows("article.way", "This would happen")
+        browser.shows("article.way", "Effects")
         second.find_element("css selector", "button.main").click()
         browser.shows("#options", "Version 3")
         assert set(running.database.rows("p")) == {(1,), (9007199254740993,)}, "to the last digit"
@@ -118,7 +118,7 @@ def test_golden_6_on_the_page_from_the_row_itself(browser: Browser) -> None:
         browser.shows("#rows", "3")
         browser.all("tr.row")[0].click()
         browser.shows("#why", "h(1, 3)")
-        browser.click("Remove it: how?")
+        browser.click("How to delete it?")
         browser.shows("#status", "These are all 3")
         assert sorted(options(browser)) == [["+e(1, 3)"], ["−e(1, 2)"], ["−e(2, 3)"]]
         browser.picture("options-golden-6")
@@ -175,7 +175,7 @@ def test_a_row_is_removed_by_the_keyboard_alone(browser: Browser, access: Runnin
     browser.shows("article.way", "no side effect")
     browser.shows("article.way", "1 side effect")
     also = [" ".join(each.text.split()) for each in browser.all("article.way:nth-of-type(2) .effects tr")]
-    assert also == ['− access("ann", "deploy") asked for', '− access("bob", "deploy") also']
+    assert also == ['− access("ann", "deploy") goal', '− access("bob", "deploy") also']
     browser.picture("options")
     browser.click("theme")
     browser.picture("options-dark")
@@ -207,9 +207,9 @@ def test_an_option_that_would_no_longer_do_is_refused_and_says_so(browser: Brows
     commit(access, insert={"granted": [["web", "deploy"]]})
     browser.shows("#options", "The database is at version 3 by now")
     browser.all("article.way")[0].find_element("css selector", "button.main").click()
-    browser.shows("article.way .problem", '`access("ann", "deploy")` would be there')
+    browser.shows("article.way .problem", 'row `access("ann", "deploy")` would still exist')
     browser.picture("options-refused")
-    browser.click("ask again")
+    browser.click("search again")
     browser.shows("#status", "At version 3")
     assert access.database.version == 3
     assert [each for each in browser.complaints() if "409" in each]
@@ -222,7 +222,7 @@ def test_a_value_that_breaks_a_condition_is_refused_with_the_condition(browser: 
         way = browser.all("article.way")[0]
         way.find_element("css selector", ".open-values input").send_keys("3")
         way.find_element("css selector", "button.main").click()
-        browser.shows("article.way .problem", "Values that will do meet ?1 > 3.")
+        browser.shows("article.way .problem", "Valid values satisfy ?1 > 3.")
         browser.go("about:blank")
         assert [each for each in browser.complaints() if "409" in each]
 
@@ -233,16 +233,16 @@ def test_an_absent_row_says_why_it_is_not_there_and_how_it_could_be(browser: Bro
     wish(browser, "access", ["eve", "deploy"], "why, or why not?")
     browser.shows("dialog", "how near each rule comes")
     browser.shows("#why-not", '✗ member("eve", "ops")')
-    browser.shows("#fixes", "Would be there with (")
+    browser.shows("#fixes", "Becomes true with (")
     browser.shows("#fixes", '+member("eve", "ops")')
     browser.picture("why-not")
-    browser.click("Make it true: how?")
+    browser.click("How to make it true?")
     browser.shows("#wishes", 'access("eve", "deploy")')
     browser.shows("#options", '+ member("eve", "ops")')
     browser.go(at(access, "#/options"))
     wish(browser, "team", ["nowhere"], "why, or why not?")
-    browser.shows("dialog", "nobody inserted it")
-    browser.shows("#fixes", "Would be there with (the only way)")
+    browser.shows("dialog", "base fact that was not inserted")
+    browser.shows("#fixes", "Becomes true with (the only realization)")
     browser.shows("#fixes", '+team("nowhere")')
 
 
@@ -251,7 +251,7 @@ def test_a_violated_constraint_is_repaired_from_its_card(browser: Browser) -> No
         ACCESS, ".deny idle(T) :- team(T), !member(_, T). .deny idle existing=keep", team=[("ops",)]
     ) as running:
         browser.go(at(running, "#/constraints"))
-        browser.click("repair: how?")
+        browser.click("how to repair?")
         browser.shows("#wishes", "every witness of idle")
         browser.shows("#status", "At version")
         assert ['−team("ops")'] in options(browser)
@@ -317,8 +317,8 @@ def test_a_field_that_holds_no_value_of_its_column_is_told_at_once(browser: Brow
     with serving(".decl seat(row: number, name: symbol)\n.decl taken(row: number)\ntaken(R) :- seat(R, _).") as running:
         browser.go(at(running, "#/options"))
         for text, said in (
-            ("", "row is blank, and has to be a number"),
-            ("ten", "“ten” is no number, which row has to be"),
+            ("", "row is blank, but must be a number"),
+            ("ten", "row must be a number, not “ten”"),
         ):
             wish(browser, "taken", [text], "should be true")
             assert said in browser.one("[role=alert]").text
@@ -336,6 +336,6 @@ def test_what_rules_would_add_is_shown_with_an_option(browser: Browser) -> None:
         browser.go(at(running, "#/options/delete/access/" + "%5B%22ann%22%2C%22deploy%22%5D"))
         browser.shows("#status", "These are all 3")
         shown = [" ".join(each.text.split()) for each in browser.all("article.way:nth-of-type(1) .effects tr")]
-        assert shown == ['− access("ann", "deploy") asked for', '+ gone("ann") by rules']
+        assert shown == ['− access("ann", "deploy") goal', '+ gone("ann") by rules']
         browser.shows("article.way", "Rules that fire: note (1 instance)")
         browser.go("about:blank")

@@ -122,16 +122,16 @@ def test_a_row_that_has_just_come_or_gone_says_why_down_to_the_base_change(brows
     commit(served, insert={"blocked": [["net"]], "edge": [["web", "sys"]]}, meta={"by": "ann"})
     browser.wait(lambda: browser.all("tr.gone") and browser.all("tr.come"), "rows that came and went")
     browser.all("tr.gone")[0].click()
-    browser.shows("#change", "It went with version 3")
+    browser.shows("#change", "Deleted in version 3")
     browser.shows("#change", '{"by":"ann"}')
     browser.shows("#why", '+ blocked("net")\nbase fact, inserted with version 3')
-    browser.shows("#why", "is still there")
+    browser.shows("#why", "still true")
     browser.picture("why-went")
     browser.escape()
     browser.all("tr.come")[0].click()
     browser.shows("#why", 'open_path("app", "sys")')
-    browser.click("why did it come with version 3?")
-    browser.shows("#change", "It came with version 3")
+    browser.click("why was it inserted in version 3?")
+    browser.shows("#change", "Inserted in version 3")
     browser.shows("#why", '+ edge("web", "sys")')
     browser.picture("why-came")
 
@@ -159,14 +159,14 @@ def test_a_derivation_thousands_deep_is_opened_part_by_part(browser: Browser) ->
 
 def test_a_transaction_is_previewed_before_it_is_committed(browser: Browser, served: Running) -> None:
     browser.go(at(served, "#/change"))
-    browser.shows("main", "Nothing to change yet")
+    browser.shows("main", "No changes yet")
     for value in ("net", "sys"):
         browser.wait(lambda: browser.all("main form input"), "fields")
         browser.all("main form input")[0 if value == "net" else 1].send_keys(value)
     browser.click("+ insert")
     browser.shows("#draft", "edge(net, sys)")
     browser.click("What if?")
-    browser.shows("#outcome", "This would happen")
+    browser.shows("#outcome", "Effects")
     browser.shows("#outcome", "closure")
     assert served.database.version == 2
     browser.picture("what-if")

@@ -81,7 +81,7 @@ def test_rows_that_are_only_added_are_read_once(database: Cluster, follow: Make)
     assert step.inserted == {(10, 100)}
     assert follower.step() is None
     database.run("delete from log where x > 2")
-    with pytest.raises(DataError, match="went back from 10 to 2"):
+    with pytest.raises(DataError, match="decreased from 10 to 2"):
         follower.look()
     database.run("insert into log values (null, 1)")
     with pytest.raises(DataError, match="is NULL in some rows"):

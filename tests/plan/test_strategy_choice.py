@@ -66,7 +66,7 @@ def test_components_come_in_the_order_of_evaluation() -> None:
 def test_what_is_asked_for_is_what_is_done(strategy: str) -> None:
     plan = compiled(PROGRAM + f".view flat strategy={strategy}")
     assert plan.strategies["flat"].strategy == strategy
-    assert plan.strategies["flat"].reasons == (f"asked for by `.view flat strategy={strategy}`",)
+    assert plan.strategies["flat"].reasons == (f"requested by `.view flat strategy={strategy}`",)
 
 
 @pytest.mark.parametrize("strategy", ["maintenance", "bf", "recompute", "production"])

@@ -38,12 +38,12 @@ def test_a_row_that_came_leads_to_the_base_row_that_was_inserted() -> None:
         found = db.why_changed("closure", (1, 4))
         assert (found.change, found.moment.version) == ("came", tx.version)
         assert found.text().splitlines() == [
-            "closure(1, 4) came with version 3",
+            "closure(1, 4) inserted in version 3",
             "+ closure(1, 4)      closure(X, Z) :- closure(X, Y), edge(Y, Z).  routes.dl:5",
             "├─ + closure(1, 3)   closure(X, Z) :- closure(X, Y), edge(Y, Z).  routes.dl:5",
-            "│  ├─ closure(1, 2)  was there before",
+            "│  ├─ closure(1, 2)  already true",
             "│  └─ + edge(2, 3)   base fact, inserted in version 3",
-            "└─ edge(3, 4)        was there before",
+            "└─ edge(3, 4)        already true",
         ]
 
 
@@ -55,7 +55,7 @@ def test_a_row_that_went_is_derived_in_the_state_before() -> None:
         assert found.change == "went"
         gone = [node.statement for node in found.derivation.nodes if node.change == "went"]
         assert gone == ["closure(1, 4)", "closure(1, 3)", "edge(2, 3)"]
-        assert "is still there" in found.text()
+        assert "still true" in found.text()
         assert db.rows("edge") == {(1, 2), (3, 4)}
         assert db.verify().rows == 2
 
@@ -85,7 +85,7 @@ def test_an_aggregate_tells_of_the_solutions_that_came_and_went() -> None:
             tx.insert("r", [(10,)])
             tx.delete("r", [(2,)])
         (folded,) = db.why_changed("n", (11,)).derivation.premises
-        assert folded.note.endswith("1 came, 1 went")
+        assert folded.note.endswith("1 inserted, 1 deleted")
         assert {(part.change, part.statement) for part in folded.premises} == {("came", "r(10)"), ("went", "r(2)")}
         (folded,) = db.why_changed("n", (3,)).derivation.premises
         assert {(part.change, part.statement) for part in folded.premises} == {("came", "r(10)"), ("went", "r(2)")}
@@ -132,7 +132,7 @@ def test_the_transaction_is_named_in_every_form(tmp_path: Path) -> None:
         found = db.why_changed("p", (1,))
         data = json.loads(found.json())
         assert (data["version"], data["meta"], data["time"] is not None) == (tx.version, {"by": "ann & co"}, True)
-        words = f"p(1) came with version {tx.version}, "
+        words = f"p(1) inserted in version {tx.version}, "
         assert found.text().startswith(words)
         picture = ElementTree.fromstring(found.svg())
         texts = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}text")]
@@ -161,12 +161,12 @@ def test_any_version_of_the_log_can_be_asked_about(tmp_path: Path) -> None:
         assert [node.statement for node in went.derivation.nodes if node.change] == [
             "closure(1, 3)", "closure(1, 2)", "edge(1, 2)",
         ]  # fmt: skip
-        assert went.derivation.premises[1].note == "is still there"
+        assert went.derivation.premises[1].note == "still true"
         assert db.why_changed("closure", (1, 3)).change == "came"
         with pytest.raises(upshot.DataError) as caught:
             db.why_changed("closure", (4, 5), version=third.version)
         assert (caught.value.code, caught.value.help) == (
-            "row-not-changed", f"it came last with version {second.version}",
+            "row-not-changed", f"it was inserted last in version {second.version}",
         )  # fmt: skip
         db.verify()
 
@@ -282,9 +282,10 @@ def check_moments(found: upshot.RowChange, version: int, named: set[tuple[str, s
         moment = node.inserted if node.change == "came" else node.deleted
         assert moment is not None
         assert moment.version == version
-    assert found.text().startswith(f"{found.derivation.statement} {found.change} with version {version}\n")
+    words = f"{'inserted' if found.change == 'came' else 'deleted'} in version {version}"
+    assert found.text().startswith(f"{found.derivation.statement} {words}\n")
     assert json.loads(found.json())["version"] == version
-    assert f"{found.change} with version {version}" in found.svg()
+    assert words in found.svg()
 
 
 def check_smallest(tree: upshot.Derivation, program: Any, states: dict[str, Any]) -> None:

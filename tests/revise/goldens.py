@@ -55,7 +55,7 @@ CONSTRAINED = CLOSURE + ".decl some()  some() :- p(X, Y).  .deny ic1() :- !some(
 @dataclass(frozen=True, slots=True)
 class Golden:
     """What is asked of a program and its facts, row by row as `+p(2)`, and the answer: the changes of each realization,
-    how the search ended and in what words, and the views whose rows can need any number of new values."""
+    how the search ended and in what words, and the views whose rows can need any number of fresh values."""
 
     number: int
     program: str
@@ -103,7 +103,7 @@ GOLDENS = (
         _ways('+r("1")', *(f'+r("{x}") & +{other}("{x}")' for x in "cba" for other in "st")),
         "all", "these are all 7", frozen=("q", "b"),
     ),
-    Golden(4, ENDLESS, "", ("+h()",), (), "bounds reached", "none found within 2 new values", unbounded=("j",)),
+    Golden(4, ENDLESS, "", ("+h()",), (), "bounds reached", "none found within 2 fresh values", unbounded=("j",)),
     Golden(5, EITHER, "p(1).", ("+g(1)",), _ways("+z(1)", "+q(1) & +p(?1)"), "all", "these are all 2"),
     Golden(
         6, CONSTRAINED, "e(1, 2). e(1, 4). e(2, 3).", ("-h(1, 3)",),
@@ -111,7 +111,7 @@ GOLDENS = (
     ),
     Golden(
         7, CLOSURE, "", ("+p(1, 2)",), _ways("+e(1, 2)", "+e(1, ?1) & +e(?1, 2)"),
-        "bounds reached", "2 found within 1 new value", new_values=1, unbounded=("p",),
+        "bounds reached", "2 found within 1 fresh value", new_values=1, unbounded=("p",),
     ),
 )  # fmt: skip
 

@@ -105,7 +105,7 @@ def test_rows_that_share_a_key_contradict_each_other_by_that_key() -> None:
         database(PROGRAM).realize({"base": [("a", 2), ("a", 3)]})
     assert refused.value.code == "request-contradicts"
     assert refused.value.message == (
-        '`base("a", 2)` and `base("a", 3)` cannot both be there: they share the key (i) of `base`'
+        '`base("a", 2)` and `base("a", 3)` cannot both hold: they share the key (i) of `base`'
     )
 
 

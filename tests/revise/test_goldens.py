@@ -34,7 +34,7 @@ def test_the_worked_examples_have_exactly_their_realizations(golden: Golden) -> 
 
 def test_a_side_effect_in_the_way_is_compensated_with_a_new_value() -> None:
     (only,) = database(COMPENSATED, p=[(1,)]).realize({"h": [(1,)]})
-    assert "// ?1: some new number" in only.text().splitlines()
+    assert "// ?1: a fresh number" in only.text().splitlines()
     assert [each.name for each in only.placeholders] == ["?1"]
 
 

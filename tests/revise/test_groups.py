@@ -10,7 +10,7 @@ from upshot import Bounds
 
 EMP = ".decl emp(id: number, d: symbol, p: number) .decl boss(id: number) "
 TABLE = "CREATE TABLE emp(id INTEGER NOT NULL, dept VARCHAR{}, pay INTEGER NOT NULL);\n"
-ENDLESS = "a {} can be made up of any others"
+ENDLESS = "a {} can use other values"
 
 
 def by_department(function: str, *, guard: str = "emp(_, D, _)", test: str = "") -> str:

@@ -229,7 +229,7 @@ def test_a_new_value_in_a_recursion_is_not_compared_with_itself() -> None:
         "+b(?1), +e(?1, ?1), +e(?1, 2)", "+b(?1), +e(?1, ?1), +e(?1, 1), +e(1, 2)",
         "+a(?1), +b(1), +e(?1, 2), +e(1, ?1)", "+b(?1), +b(1), +e(?1, 2), +e(1, ?1)",
     }  # fmt: skip
-    assert found.reason == "9 found within 1 new value; 4 changes"
+    assert found.reason == "9 found within 1 fresh value; 4 changes"
 
 
 def test_of_many_borders_those_are_stated_that_were_needed() -> None:
@@ -268,7 +268,7 @@ def test_values_that_are_only_joined_are_not_tried_on_both_sides_of_a_constant()
         '+member("zoe", ?1), +part_of(?1, ?2), +part_of(?2, "databases"), ?1 != ?2',
         '+granted(?1, "deploy"), +member("zoe", ?2), +part_of(?2, ?1), ?1 != ?2',
     }
-    assert found.reason == "8 found within 2 new values"
+    assert found.reason == "8 found within 2 fresh values"
     assert found.work["models"] <= 40
 
 

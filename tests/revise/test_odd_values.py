@@ -145,7 +145,7 @@ def test_nan_equals_itself_in_what_is_asked_for(stored: str, insert: str, delete
         found = list(ways)
     assert [way.lines() for way in found] == [changes]
     assert ways.status == "all"
-    assert f"// asked: {'+' if insert else '-'}{insert or delete}((0.0 / 0.0))" in found[0].text()
+    assert f"// goal: {'+' if insert else '-'}{insert or delete}((0.0 / 0.0))" in found[0].text()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_values_that_were_made_up_are_not_told_as_what_stands_in_the_way() -> No
         db.define(program)
         ways = db.realize({"u": [(1,)]})
         assert list(ways) == []
-    assert ways.reason == "none exists: nothing brings `u(1)` about"
+    assert ways.reason == "none exists: `u(1)` cannot be derived"
 
 
 def test_a_new_value_that_meets_the_row_of_a_key_is_worked_out_from_that_row() -> None:

@@ -47,7 +47,7 @@ def answered(case: Case, bounds: Bounds = BOUNDS) -> tuple[list[Realization], st
         ways = list(found)
         _, _, cut = found.reason.partition(" within ") if found.status == "bounds reached" else ("", "", "")
         return ways, "; ".join(
-            each for each in cut.split("; ") if each and each not in (f"{MOST + 1} changes", "2 new values")
+            each for each in cut.split("; ") if each and each not in (f"{MOST + 1} changes", "2 fresh values")
         )
 
 

@@ -100,8 +100,8 @@ def test_what_a_realization_does_is_told_in_full() -> None:
     assert first.effects["access"].deleted.sorted() == [("ann", "deploy"), ("bob", "deploy")]
     assert first.text().splitlines() == [
         '-granted("ops", "deploy")',
-        '// asked: -access("ann", "deploy")',
-        '// also:  -access("bob", "deploy")',
+        '// goal: -access("ann", "deploy")',
+        '// also: -access("bob", "deploy")',
     ]
     told = json.loads(first.json())
     assert told["delete"] == {"granted": [["ops", "deploy"]]}
@@ -183,7 +183,7 @@ def test_numbers_are_spelled_as_their_columns_keep_them() -> None:
         (way,) = database(program).realize({"sold": [("bike", price, 2)]})
         assert way.text().splitlines() == [
             '+item("bike", decimal("5.00"), 2.0)',
-            '// asked: +sold("bike", decimal("5.00"), 2.0)',
+            '// goal: +sold("bike", decimal("5.00"), 2.0)',
         ]
         told = json.loads(way.json())
         assert told["insert"] == {"item": [["bike", "5.00", 2.0]]}

@@ -62,7 +62,7 @@ def test_values_on_both_sides_of_one_that_will_not_do_are_stated_together() -> N
 
 def test_a_row_that_follows_from_new_values_says_how() -> None:
     (way,) = [way for way in ways(BUDGET, None, {"spend": [("a", 9)]}) if len(way.placeholders) == 2]
-    assert '// also:  +spend("a", ?2 + 9)' in way.text().splitlines()
+    assert '// also: +spend("a", ?2 + 9)' in way.text().splitlines()
     assert json.loads(way.json())["changes"]["spend"]["insert"] == [["a", {"formula": "?2 + 9"}]]
     (row,) = way.effects["spend"].inserted
     assert way.tried["?2"] + 9 == row[1]
@@ -72,10 +72,10 @@ def test_a_row_that_follows_from_new_values_says_how() -> None:
 def test_of_a_row_that_is_computed_in_other_ways_the_value_tried_is_told() -> None:
     (way,) = ways(LOOKED_AT, {"has": [()]})
     assert way.text().splitlines()[3:] == [
-        "// asked: +has()",
-        "// also:  +square(16) for ?1 = 4",
-        "// also:  +up(?1 + 1)",
-        "// perhaps: rows of big, for others than ?1 = 4",
+        "// goal: +has()",
+        "// also: +square(16) for ?1 = 4",
+        "// also: +up(?1 + 1)",
+        "// possibly: rows of big, for values other than ?1 = 4",
     ]
     assert json.loads(way.json())["by_trial"] == {"relations": ["big", "square"], "values": {"?1": 4}}
 
@@ -103,14 +103,14 @@ def test_a_row_that_a_negated_literal_forbids_does_not_follow_from_a_new_value()
     found = ways(LIMITS + 'lim("a", 5). item("b", "k", 3).', {"ok": [("a",)]})
     (way,) = [way for way in found if way.lines() == ['+item("a", ?1, 3)', '+lim("a", ?2)']]
     rests = {line for line in way.text().splitlines() if "+rest" in line}
-    assert rests == {'// also:  +rest("a", ?2 - 3)', '// also:  +rest("a", 2)'}
+    assert rests == {'// also: +rest("a", ?2 - 3)', '// also: +rest("a", 2)'}
 
 
 def test_a_row_that_goes_has_no_new_value_in_it() -> None:
     program = LIMITS + 'item("a", "i", -2). item("a", "j", 0). lim("a", 3).'
     (way,) = [way for way in ways(program, {"top": [("a", "i")]}) if way.lines() == ['+item("a", "i", ?1)']]
     assert way.conditions == ("?1 > 0",)
-    assert '// also:  -cnt("a", 2)' in way.text().splitlines()
+    assert '// also: -cnt("a", 2)' in way.text().splitlines()
 
 
 def test_sums_of_decimals_are_followed_as_those_of_numbers_are() -> None:
@@ -118,7 +118,7 @@ def test_sums_of_decimals_are_followed_as_those_of_numbers_are() -> None:
     asked = {"spend": [("a", Decimal("9.25"))]}
     (way,) = [way for way in ways(program.replace("4)", "4.00)"), None, asked) if len(way.placeholders) == 2]
     assert way.conditions == ('?2 != decimal("0.00")', '?2 <= decimal("1.25")')
-    assert '// also:  +spend("a", ?2 + 9.25)' in way.text().splitlines()
+    assert '// also: +spend("a", ?2 + 9.25)' in way.text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_values_that_have_to_come_to_something_together_are_stated_in_one(rule: 
 def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
     program = ".decl e(x: symbol, y: symbol) .decl v(x: symbol) .decl w(y: symbol) v(X) :- e(X, _). w(Y) :- e(_, Y)."
     (way,) = ways(program, {"v": [("a",)]})
-    assert way.text().splitlines()[2:] == ['// asked: +v("a")', "// also:  +w(?1)"]
+    assert way.text().splitlines()[2:] == ['// goal: +v("a")', "// also: +w(?1)"]
     assert "by_trial" not in json.loads(way.json())
 
 

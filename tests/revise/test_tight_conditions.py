@@ -108,7 +108,7 @@ def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:
         net(S, P - O) :- item(S, P), cut(S, O).
     """
     (way,) = ways(program, {"net": [("lamp", Decimal(12))]})
-    assert way.text().splitlines()[-1] == '// asked: +net("lamp", decimal("12.00"))'
+    assert way.text().splitlines()[-1] == '// goal: +net("lamp", decimal("12.00"))'
     assert json.loads(way.json())["changes"]["net"]["insert"] == [["lamp", "12.00"]]
 
 
@@ -119,15 +119,15 @@ def test_what_was_asked_for_holds_for_all_new_values() -> None:
         far(X) :- edge(X, Y), N = Y - X, N * 2 > 9, N * N != 49.
     """
     for way in ways(program, {"far": [(3,)]}):
-        assert "// asked: +far(3)" in way.text().splitlines()
+        assert "// goal: +far(3)" in way.text().splitlines()
 
 
 def test_effects_that_rest_on_what_is_the_same_for_all_new_values_are_certain() -> None:
     (way,) = [way for way in ways(STOCK, {}, {"missing": [("wheel", "spoke")]}) if way.placeholders]
     assert way.conditions == ("?1 >= 20",)
     told = way.text().splitlines()
-    assert '// also:  -blocked("wheel")' in told
-    assert '// also:  +buildable("wheel")' in told
+    assert '// also: -blocked("wheel")' in told
+    assert '// also: +buildable("wheel")' in told
     assert way.by_trial == {"plenty"}
 
 

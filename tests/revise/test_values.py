@@ -51,7 +51,7 @@ def test_many_values_in_the_way_of_a_new_one_are_gone_around() -> None:
     assert 140 <= found.placeholders[0].witness < 200
     full = database(program, f=[(x,) for x in range(101, 200)]).realize({"p": [()]})
     assert all(not each.placeholders for each in full)
-    assert "the new values that were tried" in full.reason
+    assert "the fresh values that were tried" in full.reason
 
 
 def test_a_value_that_another_row_brings_is_taken_whatever_views_are_called() -> None:
@@ -348,7 +348,7 @@ def test_the_value_that_a_new_one_was_proven_with_is_not_taken_for_a_constant() 
     assert ways(found) == {frozenset(each) for each in (
         ("+a(1)", "+a(?1)"), ("+a(2)", "+a(?1)"), ("+a(1)", "+a(2)")
     )}  # fmt: skip
-    assert found.reason == "3 found within 1 new value"
+    assert found.reason == "3 found within 1 fresh value"
 
 
 def test_a_new_value_is_not_proven_with_one_of_the_constants_that_are_tried_beside_it() -> None:

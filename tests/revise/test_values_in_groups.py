@@ -113,7 +113,7 @@ def test_an_aggregate_that_is_compared_with_a_new_value_is_made_of_new_ones(func
     assert ways(answer) == {"+lim(?1) +p(?2, ?3)": ("?3 > 3", "?1 > ?3")}
     fewer = database(program).realize({"ok": [()]})
     assert ways(fewer) == {}
-    assert "2 new values" in fewer.reason
+    assert "2 fresh values" in fewer.reason
 
 
 @pytest.mark.parametrize(("function", "now", "asked", "off"), [("min", 2, 5, -3), ("max", 9, 5, 4)])

@@ -23,7 +23,7 @@ def test_a_way_through_what_is_frozen_counts_only_if_the_rules_of_the_database_l
     db = database(VIEW + " .rule never(X) on insert a(X) do delete a(X).")
     answer = db.realize({"v": [(1,)]}, frozen=["a"])
     assert list(answer) == []
-    assert (answer.status, answer.reason) == ("none exists", "none exists: `v(1)` would not be there")
+    assert (answer.status, answer.reason) == ("none exists", "none exists: row `v(1)` would not exist")
 
 
 def test_a_later_way_through_what_is_frozen_counts() -> None:
@@ -60,16 +60,16 @@ def test_prices_add_up_to_the_same_in_every_order() -> None:
 @pytest.mark.parametrize(
     ("program", "wanted", "reason"),
     [
-        (COUNTED, ("n", (-1,)), "nothing brings `n(-1)` about"),
+        (COUNTED, ("n", (-1,)), "`n(-1)` cannot be derived"),
         (
             SUMMED.format("number", ", V <= 10").replace("sum", "max"),
             ("s", ("x", 12)),
-            'nothing brings `s("x", 12)` about',
+            '`s("x", 12)` cannot be derived',
         ),
         (
             ".decl p(i: symbol, v: number) .decl s(i: symbol, v: number) s(I, V) :- p(I, _), V = sum 2 : { p(I, _) }.",
             ("s", ("x", 5)),
-            'nothing brings `s("x", 5)` about',
+            '`s("x", 5)` cannot be derived',
         ),
         (
             ".decl p(i: symbol, v: number) .decl m(i: symbol, v: number) m(I, V) :- p(I, _), V = min X : { p(I, X) }. "
@@ -81,12 +81,12 @@ def test_prices_add_up_to_the_same_in_every_order() -> None:
             ".decl e(g: symbol, x: number) key(g) .decl n(g: symbol, c: number) "
             "n(G, C) :- e(G, _), C = count : { e(G, _) }.",
             ("n", ("x", 2)),
-            'nothing brings `n("x", 2)` about',
+            '`n("x", 2)` cannot be derived',
         ),
         (
             ".decl e(g: symbol, x: boolean) .decl n(g: symbol, c: number) n(G, C) :- e(G, _), C = count : { e(G, _) }.",
             ("n", ("x", 3)),
-            'nothing brings `n("x", 3)` about',
+            '`n("x", 3)` cannot be derived',
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_sum_of_unsigned_numbers_that_is_to_be_0_has_one_way() -> None:
 def test_the_values_of_a_sum_that_were_tried_are_said_once() -> None:
     answer = database(SUMMED.format("number", "")).realize({"s": [("x", 7)]})
     assert shown(answer) == [{'+p("x", 7)'}]
-    assert answer.reason == "1 found within the values of `p.v` that were tried: a sum can be made up of any others"
+    assert answer.reason == "1 found within the values of `p.v` that were tried: a sum can use other values"
 
 
 def test_a_sum_that_is_not_asked_about_leaves_nothing_out() -> None:
@@ -173,7 +173,7 @@ def test_changes_that_are_too_many_are_left_out() -> None:
 def test_comparisons_that_no_value_meets_are_no_bound(test: str) -> None:
     answer = database(f".decl a(x: number) .decl t() t() :- a(X), {test}.").realize({"t": [()]})
     assert list(answer) == []
-    assert (answer.status, answer.reason) == ("none exists", "none exists: nothing brings `t()` about")
+    assert (answer.status, answer.reason) == ("none exists", "none exists: `t()` cannot be derived")
 
 
 def test_a_change_beyond_a_limit_of_the_engine_is_left_out() -> None:
@@ -197,7 +197,7 @@ def test_time_that_went_into_machine_code_is_told_as_such(monkeypatch: pytest.Mo
     monkeypatch.setattr(MACHINE, "seconds_waited", MACHINE.seconds_waited + 8)
     assert list(found) == []
     assert found.reason == (
-        "none found within 0 seconds; compiling the engine, which is done once, took 8 seconds: ask again"
+        "none found within 0 seconds; compiling the engine, which is done once, took 8 seconds: repeat the request"
     )
     small = database(VIEW).realize({"v": [(1,), (2,)]}, bounds=upshot.Bounds(size=1))
     assert (list(small), small.reason) == ([], "none found within 1 change")

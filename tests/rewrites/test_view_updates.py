@@ -77,4 +77,4 @@ def test_each_operator_has_its_rules(rule: str, expected: list[str]) -> None:
 
 def test_aggregates_are_named_and_nothing_is_asked_below_them() -> None:
     text = ".decl e(x: number, y: number) .decl c(x: number, n: number) c(X, N) :- e(X, _), N = count : { e(X, _) }."
-    assert "aggregates: of a group, those rows are asked to go or to come that move its value" in printed(text)
+    assert "aggregates: rows of a group whose insertion or deletion changes its value" in printed(text)

@@ -129,7 +129,7 @@ def test_all_derivations_are_told_and_drawn_one_below_the_other(running: Running
 def test_a_picture_of_a_change_names_its_transaction(running: Running) -> None:
     drawing = ElementTree.fromstring(get(running, "reach", row="[3,4]", changed_in=3, format="svg")[2])
     heading = next(drawing.iter("{http://www.w3.org/2000/svg}text")).text or ""
-    assert heading.startswith("reach(3, 4) came with version 3, ")
+    assert heading.startswith("reach(3, 4) inserted in version 3, ")
 
 
 def test_what_does_not_fit_is_refused(running: Running) -> None:
@@ -199,7 +199,7 @@ def test_notes_of_commits_are_shown_to_nobody_but_an_admin_in_any_form(running: 
             {"row": "[2,3]", "changed_in": 4},
             400,
             "was neither inserted nor deleted in version 4",
-            "with version 2",
+            "in version 2",
         ),
         ("reach", {"row": "[8,9]", "changed_in": 4}, 400, "neither inserted nor deleted", "omit `changed_in`"),
         ("edge", {}, 400, "this is a base relation", "explain a view instead"),

@@ -55,13 +55,13 @@ def test_one_of_them_is_committed_with_its_request_as_what_is_expected(access: R
 
 def test_the_same_as_text_and_as_a_picture_and_not_at_all(access: Running) -> None:
     text = get(access, "access", row=EVE, format="text", fixes=1)[2]
-    assert "└─ would be there with" in text
+    assert "└─ becomes true with" in text
     assert '└─ +member("eve", "ops")' in text
     picture = get(access, "access", row=EVE, format="svg")[2]
     assert picture.startswith("<svg")
     assert "+member(" in picture
     for form in ("text", "json", "svg"):
-        assert "would be there" not in get(access, "access", row=EVE, format=form, fixes=0)[2]
+        assert "becomes true" not in get(access, "access", row=EVE, format=form, fixes=0)[2]
 
 
 def test_a_row_may_be_an_object_of_values_by_column(access: Running) -> None:
@@ -133,7 +133,7 @@ def test_who_may_not_ask_for_realizations_is_told_that_none_were_looked_for(scop
     status, _, text = get(scoped, "reached", bearer(token), row=ROW)
     assert status == 200, text
     part = json.loads(text)["why_not"]["parts"][-1]
-    assert part["note"] == "not looked for: they would disclose data that this token may not read"
+    assert part["note"] == "not searched: they would disclose data that this token may not read"
     assert part.keys() == {"kind", "statement", "note"}
     for asked in (ROW, '["alice-secret","bob-secret"]', '["nobody","nobody"]'):
         status, _, text = get(scoped, "reached", bearer(token), row=asked, fixes=1)

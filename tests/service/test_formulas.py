@@ -64,4 +64,4 @@ def test_what_was_asked_for_is_told_as_it_was_asked_for() -> None:
         assert {json.dumps(each["changes"]["long"]["insert"]) for each in answer["realizations"]} == {"[[5]]"}
         here = [str(way) for way in database.realize({"long": [(5,)]})]
         assert [str(way) for way in client.realize({"long": [(5,)]})] == here
-        assert all("// asked: +long(5)" in way.splitlines() for way in here)
+        assert all("// goal: +long(5)" in way.splitlines() for way in here)

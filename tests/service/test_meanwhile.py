@@ -61,7 +61,7 @@ def test_a_constraint_that_comes_meanwhile_shows_no_hidden_rows_in_fixes(
     before_the_turn(monkeypatch, lambda: database.define(HIDDEN_CONSTRAINT))
     with Running(database, prepare=low) as running:
         status, _, text = get(running, "v", row="[7]", format=form)
-        assert (status, "not looked for: they would disclose" in text) == (200, True), text
+        assert (status, "not searched: they would disclose" in text) == (200, True), text
         assert "secret" not in text
         assert "hidden" not in text
 

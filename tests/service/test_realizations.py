@@ -205,7 +205,7 @@ def test_a_realization_that_would_no_longer_do_is_refused_and_nothing_happens(ac
     assert access.request("POST", "/transactions", more)[0] == 200
     status, answer, _ = access.request("POST", "/transactions", body)
     assert (status, answer["error"]["code"]) == (409, "not-as-expected")
-    assert answer["error"]["message"] == '`access("ann", "deploy")` would be there'
+    assert answer["error"]["message"] == 'row `access("ann", "deploy")` would still exist'
     assert access.database.version == 3
     access.database.verify()
 
@@ -355,7 +355,7 @@ def test_what_is_expected_must_be_readable(tmp_path: Path) -> None:
             )
             assert (status, answer["error"]["code"]) == (404, "not-found")
         status, answer = send(running, "noter", {**write, "expect": {"insert": {"note_count": [[7]]}}}, "/transactions")
-        assert (status, answer["error"]["message"]) == (409, "`note_count(7)` would not be there")
+        assert (status, answer["error"]["message"]) == (409, "row `note_count(7)` would not exist")
         status, _ = send(running, "noter", {**write, "expect": {"insert": {"note_count": [[2]]}}}, "/transactions")
         assert status == 200
         # Searching is reading, committing is writing.
@@ -392,7 +392,7 @@ def test_why_an_absent_row_is_not_there_is_explained(access: Running) -> None:
     assert status == 200
     assert answer["why_not"]["parts"][0]["rule"] == "access(P, R) :- member(P, T), granted(T, R), !suspended(P, R)."
     assert "derivation" not in answer
-    assert answer["why_not"]["parts"][-1]["statement"] == "would be there with"
+    assert answer["why_not"]["parts"][-1]["statement"] == "becomes true with"
 
 
 @pytest.mark.parametrize(

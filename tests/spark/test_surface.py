@@ -239,7 +239,7 @@ def test_a_local_database_collects_frames_and_leaves_the_session_alone(spark: An
 def test_with_a_session_running_no_other_is_started_and_it_is_not_ended(spark: Any) -> None:
     with upshot.connect(engine="spark") as db:
         assert engine(db).session is not None
-        assert 'engine spark: asked for by `engine="spark"`' in str(db.explain())
+        assert 'engine spark: requested by `engine="spark"`' in str(db.explain())
     assert spark.range(3).count() == 3
 
 

@@ -177,7 +177,7 @@ def test_a_bit_that_flips_in_the_write_ahead_log_is_refused_with_the_versions_th
     with pytest.raises(upshot.EngineError, match=r"versions 1 to 10 were committed") as caught:
         upshot.connect(killed)
     assert caught.value.code == "store-damaged"
-    assert f"go on from version 0: `upshot accept-loss {killed}`" in caught.value.help
+    assert f"continue from version 0: `upshot accept-loss {killed}`" in caught.value.help
     with pytest.raises(upshot.EngineError, match=r"versions 1 to 10 were committed"):
         back_up_from_outside(killed, killed.with_name("copy"))
     assert files(killed) == before

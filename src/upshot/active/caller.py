@@ -99,7 +99,7 @@ class PatientCaller:
             assert self._thread is not None, "it makes the call"
             self._thread.given.put(None)
             self._thread = self._waited_for = None
-        words = "`%s`, called by a rule, has not returned after %g seconds; nobody waits for it any more"
+        words = "`%s`, called by a rule, has not returned after %g seconds and is no longer waited for"
         log.error(words + ", and its further calls stay in the outbox until it has", given.function, self._seconds)
         self._on_late()
 

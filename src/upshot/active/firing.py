@@ -57,7 +57,7 @@ class Firing:
         a search in the states around its turn, while these are kept."""
         if self.find_cause is None:
             hint = "read it from `tx.firings` after the `with` block, or in a function called after the commit"
-            raise UsageError(f"the firing of `{self.rule}` has no transaction to ask", code="no-causes", help=hint)
+            raise UsageError(f"the firing of `{self.rule}` belongs to no transaction", code="no-causes", help=hint)
         return self.find_cause(self)
 
 

@@ -91,7 +91,7 @@ def _resolved_call(node: Call | Aggregate, known: Functors, findings: Findings) 
         findings.error(
             "misused-functor",
             f"`{name}` is a fold, and is called as a function" if is_call else f"`{name}` is no fold",
-            node.span, label="used in the other way",
+            node.span, label="used as the other kind",
             help=f"write `{name} X : {{ … }}`" if is_call else f"declare it: `.functor {name[1:]}(…): … fold`",
         )  # fmt: skip
         return node

@@ -289,7 +289,7 @@ class _Uses:
                 why = (
                     f"a better value in gives a worse `{column}`"
                     if wanted
-                    else f"column `{column}` would keep every value on the way; declare it `min` or `max`"
+                    else f"column `{column}` would keep every intermediate value; declare it `min` or `max`"
                 )
                 self._report(head, why)
 

@@ -348,7 +348,7 @@ def models(
     file: ProgramFile,
     fact_dir: FactDir = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="Print at most this many models; 0 prints all.")
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Print at most N models; 0 prints all.")
     ] = 10,
     functions: ActionFile = None,
 ) -> int:
@@ -370,7 +370,7 @@ def verify(
         ),
     ] = None,
 ) -> int:
-    """Recompute every view and compare it with the stored rows. FILE is a program or a database directory."""
+    """Recompute every view and compare it with the stored rows."""
     from upshot.cli.commands.verify import verify
 
     return verify(terminal, source, changes)
@@ -395,7 +395,7 @@ def query(
         int | None, typer.Option("--at", metavar="VERSION", help="Read this earlier version of a database directory.")
     ] = None,
 ) -> int:
-    """Print the answers to a query. FILE is a program or a database directory."""
+    """Print the answers to a query."""
     from upshot.cli.commands.query import query
 
     return query(terminal, source, text, values or (), version)
@@ -459,7 +459,9 @@ def repl(
     terminal: Terminal,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", show_default=False, help="A program to load first, or a database directory."),
+        typer.Argument(
+            metavar="FILE|DIR", show_default=False, help="A program to load first, or a database directory."
+        ),
     ] = None,
     fact_dir: FactDir = None,
     actions: ActionFile = None,

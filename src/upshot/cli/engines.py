@@ -51,8 +51,8 @@ def missing_for_spark() -> str:
 
 @contextmanager
 def connected(terminal: Terminal, engine: EngineName, store: Path | None = None) -> Iterator[Database]:
-    """An empty database, or the one in the folder `store`, where the user wants the work done; without a session that
-    is here unless Spark is named."""
+    """An empty database, or the one in the directory `store`, on the engine that the user names; without a session the
+    local one, unless Spark is named."""
     if engine is not EngineName.SPARK:
         with connect(store, engine=engine.value) as database:
             yield database

@@ -53,7 +53,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="Output format of
 DatabaseFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", show_default=False, help="The program (- for standard input) or a database directory."
+        metavar="FILE|DIR", show_default=False, help="The program (- for standard input) or a database directory."
     ),
 ]
 ChangesOption = Annotated[
@@ -62,7 +62,7 @@ ChangesOption = Annotated[
         "--changes", "-c", metavar="FILE", help="Transactions, one JSON object per line; - reads standard input."
     ),
 ]
-StoreDir = Annotated[Path, typer.Argument(metavar="STORE", show_default=False, help="The database directory.")]
+StoreDir = Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="The database directory.")]
 Picture = Annotated[
     Path | None, typer.Option("--svg", metavar="FILE", help="Write the explanation as an SVG picture; - prints it.")
 ]
@@ -141,7 +141,7 @@ class SearchOptions:
         ),
     ] = None
     apply: Annotated[
-        bool, typer.Option("--apply", help="Commit the first realization. FILE must be a database directory.")
+        bool, typer.Option("--apply", help="Commit the first realization. Requires a database directory.")
     ] = False
     values: Annotated[
         list[str] | None,
@@ -199,7 +199,7 @@ class ServeOptions:
     ] = None
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free port.")
+        int, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free port.")
     ] = 8000
     tokens: Annotated[
         Path | None, typer.Option("--tokens", metavar="FILE", help="Token file, written by `upshot token`.")
@@ -239,21 +239,28 @@ class ServeOptions:
         int,
         typer.Option(
             "--keep-answers",
+            metavar="N",
             min=0,
-            help="Keep answers of repeated queries current, at most this many rows; 0 keeps none.",
+            help="Keep answers of repeated queries current, at most N rows; 0 keeps none.",
         ),
     ] = 100_000
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="Maximum request size, in bytes.")] = 8 << 20
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Maximum rows per response.")] = 100_000
-    max_seconds: Annotated[
-        float, typer.Option("--max-seconds", min=0.01, help="Time limit per request, in seconds.")
-    ] = 10.0
-    max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Maximum length of the write queue.")] = 1_000
-    max_subscribers: Annotated[int, typer.Option("--max-subscribers", min=1, help="Maximum number of subscribers.")] = (
-        10_000
+    max_body: Annotated[int, typer.Option("--max-body", metavar="N", min=1, help="Maximum request size, in bytes.")] = (
+        8 << 20
     )
+    max_rows: Annotated[int, typer.Option("--max-rows", metavar="N", min=1, help="Maximum rows per response.")] = (
+        100_000
+    )
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", metavar="S", min=0.01, help="Time limit per request, in seconds.")
+    ] = 10.0
+    max_queue: Annotated[
+        int, typer.Option("--max-queue", metavar="N", min=1, help="Maximum length of the write queue.")
+    ] = 1_000
+    max_subscribers: Annotated[
+        int, typer.Option("--max-subscribers", metavar="N", min=1, help="Maximum number of subscribers.")
+    ] = 10_000
     max_webhooks: Annotated[
-        int, typer.Option("--max-webhooks", min=0, help="Maximum number of webhook subscriptions.")
+        int, typer.Option("--max-webhooks", metavar="N", min=0, help="Maximum number of webhook subscriptions.")
     ] = 1_000
     engine: Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local.")] = EngineName.AUTO
 

@@ -76,7 +76,7 @@ def _opened_store(terminal: Terminal, source: DatabaseOptions) -> AbstractContex
     if source.fact_dir is not None:
         message = f"`{source.file}` is a database directory, which has its own facts"
         raise UsageError(message, code="wrong-argument", help="omit `-F`")
-    return connected(terminal, source.engine, existing_store(source.file, "FILE"))
+    return connected(terminal, source.engine, existing_store(source.file, "DIR"))
 
 
 def _rejecting(program: Program) -> list[str]:

@@ -91,18 +91,18 @@ class Realization:
     def text(self) -> str:
         """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
         lines = self.lines()
-        lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
+        lines += [f"// {each.name}: a fresh {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         tried = ", ".join(f"{e.name} = {spelled(self.tried.get(e.name), e.kind)}" for e in self.placeholders)
         for sign, name, row in self._view_changes():
             asked = row in self.expect["insert" if sign == "+" else "delete"].get(name, ())
             more = f" for {tried}" * (name in self.by_trial and not asked)
-            lines.append(f"// {'asked: ' if asked else 'also:  '}{sign}{self._fact(name, row)}{more}")
+            lines.append(f"// {'goal: ' if asked else 'also: '}{sign}{self._fact(name, row)}{more}")
         if others := sorted(self.by_trial - {*self.changes}):
-            lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {tried}")
+            lines.append(f"// possibly: rows of {', '.join(others)}, for values other than {tried}")
         lines += [f"// rules: {sign}{self._fact(name, row)}" for sign, name, row in self._made_by_rules()]
         lines += [f"// warns: {self._fact(name, row)}" for name, rows in self.violations.items() for row in rows]
-        lines += [f"// fires: {firing.get('rule')}" for firing in self.firings]
+        lines += [f"// firing: {firing.get('rule')}" for firing in self.firings]
         return "\n".join(lines) or "// nothing to do: already true"
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ class Realization:
                 raise UsageError(f"the realization has no placeholder `{name}`", code="wrong-argument", help=hint)
         if missing := [name for name in known if name not in given]:
             words = f"the realization leaves {', '.join(f'`{name}`' for name in missing)} open"
-            hint = f'say which new value is meant: `client.apply(realization, {{"{missing[0]}": …}})`'
+            hint = f'give the fresh value: `client.apply(realization, {{"{missing[0]}": …}})`'
             raise UsageError(words, code="placeholder-open", help=hint)
         insert = {
             name: [
@@ -184,18 +184,18 @@ def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
     """The rows to insert and delete for a realization with these values of its placeholders."""
     if not isinstance(realization, Realization):
         hint = "take one of those of `client.realize`"
-        raise UsageError("this is no realization", code="wrong-argument", help=hint)
+        raise UsageError("this is not a realization", code="wrong-argument", help=hint)
     return realization.filled({} if values is None else values)
 
 
 def not_any_more(realization: Realization, why: str) -> DataError:
     """The error for a change that would not satisfy the request, with the conditions on its values."""
-    again = "ask `client.realize` again"
+    again = "repeat `client.realize`"
     if not realization.placeholders:
-        return DataError(f"this is no realization any more: {why}", code="not-a-realization", help=again)
+        return DataError(f"this is no longer a realization: {why}", code="not-a-realization", help=again)
     stated = " and ".join(f"`{each}`" for each in realization.conditions)
     help = f"give {f'values that meet {stated}' if stated else 'other values'}, or {again}"
-    words = f"with these values, or in the database as it is by now, this is no realization: {why}"
+    words = f"with these values, or in the current database, this is not a realization: {why}"
     return DataError(words, code="not-a-realization", help=help)
 
 
@@ -260,7 +260,7 @@ def read_realizations(content: Mapping[str, Any], relations: Relations) -> Reali
     others."""
     version, request = read_version(content), content.get("request")
     if not isinstance(request, dict) or not isinstance(content.get("realizations"), list):
-        raise unexpected("realizations without what was asked for")
+        raise unexpected("realizations without their request")
     expect = {part: _facts(request.get(part), relations, {}) for part in ("insert", "delete")}
     ways = [_way(each, relations, expect, version) for each in content["realizations"]]
     unbounded = tuple(map(str, content.get("unbounded", ())))

@@ -66,7 +66,7 @@ def read_relation(content: Any) -> Schema:
 def read_schema(name: str, columns: Any, role: Role = Role.VIEW) -> Schema:
     """The schema that a list such as `[{"name": "x", "type": "number"}]` describes."""
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
-        raise unexpected(f"`{name}` comes without its columns")
+        raise unexpected(f"`{name}` has no columns")
     try:
         return Schema(name, tuple(Column(str(c["name"]), type_from_json(str(c["type"]))) for c in columns), role)
     except (KeyError, JsonMisfit) as misfit:

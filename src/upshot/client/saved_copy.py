@@ -119,7 +119,7 @@ class SavedCopy:
         return EngineError(
             f"the copy cannot be saved in `{self.path}`: {str(error).lower()}",
             code="state-failed",
-            help="see that the file and its folder have room and may be written, then follow again from what is saved",
+            help="make the file and its directory writable with free space, then follow again from what is saved",
         )
 
 

@@ -145,7 +145,7 @@ class ViewStream:
         if isinstance(step, Snapshot):
             return step if first or self.cursor is None or step.version > self.cursor else None
         if self.cursor is None:
-            raise BrokenStream(f"`{event.name}` came before a snapshot")
+            raise BrokenStream(f"`{event.name}` arrived before a snapshot")
         if step.version <= self.cursor:
             return None  # told already
         since = content.get("since")

@@ -31,6 +31,11 @@ class Diagnostic:
     def __str__(self) -> str:
         return render(self)
 
+    @property
+    def code(self) -> str:
+        """The slug, under the name that errors give it."""
+        return self.slug
+
 
 def render(diagnostic: Diagnostic) -> str:
     """The diagnostic as text, in the form compilers print.

@@ -22,7 +22,7 @@ from upshot.core.span import Span
 
 
 class Error(Exception):
-    """`code` is a stable slug, `span` the place in the program if there is one, `help` what to do."""
+    """`code` is stable, `span` the place in the program if there is one, `help` what to do."""
 
     retryable = False
     views: frozenset[str] = frozenset()

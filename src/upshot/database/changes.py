@@ -43,7 +43,7 @@ class Changes:
         after the transaction are kept. A nervous view has no cause for a row that it had before, too."""
         if self.find_causes is None:
             hint = "read them from `tx.changes` after the `with` block"
-            raise UsageError("these changes have no transaction to ask", code="no-causes", help=hint)
+            raise UsageError("these changes belong to no transaction", code="no-causes", help=hint)
         return self.find_causes() if self else {}
 
 

@@ -43,7 +43,7 @@ def connect(
     functions: Mapping[str, Callable[..., Any]] | None = None,
     keep_answers: int = MOST_KEPT,
 ) -> Database:
-    """A new database in memory; with a `path`, the durable one in that folder, made if the folder is new or empty. A
+    """A new database in memory; with a `path`, the one in that database directory, created if new or empty. A
     URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
     there, the last one that opened it.
 
@@ -146,7 +146,7 @@ def _engines(
     from upshot.spark.session import own_session  # noqa: PLC0415 - for Spark
 
     if engine == "spark":
-        reason = 'asked for by `engine="spark"`'
+        reason = 'requested by `engine="spark"`'
         spark = spark or running_session()
         if spark is not None:
             return SparkPlace(spark, limits, reason=reason, location=location)

@@ -71,7 +71,7 @@ def require(state: DatabaseState, deltas: Deltas, expected: Request) -> None:
             if change.holds(key) != there:
                 shown = fact(state.schemas[key[0]], key[1])
                 raise DataError(
-                    f"`{shown}` would {'not ' * there}be there",
+                    f"row `{shown}` would {'not' if there else 'still'} exist",
                     code=NOT_AS_EXPECTED,
                     help="nothing was committed: read the current rows and change the transaction",
                 )

@@ -79,16 +79,16 @@ class Realization:
         """The base changes, one a line; what follows from them, what is open and what is violated as comments. `most`
         bounds the requested rows of views, and the others."""
         lines = self.lines()
-        lines += [f"// {each.name}: some new {each.type}" for each in self.placeholders]
+        lines += [f"// {each.name}: a fresh {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         lines += self._view_lines(most)
         if others := sorted(self.by_trial - {*self.effects}):
-            lines.append(f"// perhaps: rows of {', '.join(others)}, for others than {self._tried_in_words()}")
+            lines.append(f"// possibly: rows of {', '.join(others)}, for values other than {self._tried_in_words()}")
         lines += [f"// rules: {sign}{self.fact(name, row)}" for sign, name, row in self.made_by_rules()]
         for name, witnesses in self.effects.violations.items():
             lines += [f"// warns: {self.fact(name, row)}" for row in witnesses]
         for firing in self.effects.firings:
-            lines.append(f"// fires: {firing.rule}")
+            lines.append(f"// firing: {firing.rule}")
         return "\n".join(lines) or "// nothing to do: already true"
 
     def _view_lines(self, most: int | None) -> Iterator[str]:
@@ -100,10 +100,10 @@ class Realization:
                 continue
             shown[asked] += 1
             tried = f" for {self._tried_in_words()}" if name in self.by_trial and not asked else ""
-            yield f"// {'asked: ' if asked else 'also:  '}{sign}{self.fact(name, row)}{tried}"
+            yield f"// {'goal: ' if asked else 'also: '}{sign}{self.fact(name, row)}{tried}"
         for asked, count in left_out.items():
             if count:
-                words = "asked" if asked else "side effects" if count > 1 else "side effect"
+                words = ("goal" if asked else "side effect") + "s" * (count > 1)
                 yield f"// … and {count:,} more {words}; `--format json` lists all"
 
     @property

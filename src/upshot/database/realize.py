@@ -72,7 +72,7 @@ class Realizations(Iterator[Realization]):
         """True if one was returned although others might have fewer side effects."""
         self._version = state.version
         self._world = TriedChanges(state)
-        with state.writing("look for realizations"):
+        with state.writing("search for realizations"):
             self._search = self._made(preferences)
         self._unfrozen: Search | None = None
         self._looks: Looks | None = None
@@ -82,7 +82,7 @@ class Realizations(Iterator[Realization]):
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
         if views := self.unbounded:
             names = ", ".join(f"`{name}`" for name in views)
-            self.reason += f", since rows of {names} can need any number of new values"
+            self.reason += f", since rows of {names} can need any number of fresh values"
 
     @property
     def version(self) -> int:
@@ -103,7 +103,7 @@ class Realizations(Iterator[Realization]):
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The views whose rows can need any number of new values, by their recursion or through negations and
+        """The views whose rows can need any number of fresh values, by their recursion or through negations and
         constraints, told from the rules before anything is searched. Empty if there is a bound."""
         search = self._search
         found = unbounded_views(search.rules, self._request, search.constraints, self._preferences.frozen)
@@ -189,7 +189,7 @@ class Realizations(Iterator[Realization]):
         search, possible = self._search, False
         if search.limits.frozen and self._preferences.frozen and not search.reached and not self._proven_so_far:
             if self._unfrozen is None:
-                with self._state.writing("look for realizations"):
+                with self._state.writing("search for realizations"):
                     self._unfrozen = self._made(Preferences(cost=self._preferences.cost))
             if not self._unfrozen.is_exhausted:
                 branch = self._step(self._unfrozen, seconds)
@@ -210,10 +210,10 @@ class Realizations(Iterator[Realization]):
         )
 
     def _step(self, search: Search, seconds: float, models: float = math.inf) -> Found | None:
-        with self._state.writing("look for realizations"):
+        with self._state.writing("search for realizations"):
             if self._state.version != self._version:
                 message = "the database has changed since this search began"
-                raise UsageError(message, code="state-changed", help="ask again")
+                raise UsageError(message, code="state-changed", help="run the query again")
             return search.run(seconds, models)
 
     def _proven(self, branch: Found) -> Realization | None:
@@ -303,7 +303,7 @@ class Realizations(Iterator[Realization]):
         if self._unfrozen is not None:
             names = ", ".join(f"`{self._public(name)}`" for name in search.limits.frozen)
             if possible_unfrozen:
-                return FROZEN, f"none exists that leaves {names} alone, though there are some that do not"
+                return FROZEN, f"none exists that does not change {names}, but some exist that do"
             if reached := self._unfrozen.reached:
                 return BOUNDED, f"none found within {'; '.join(reached)}, with {names} frozen or not"
         if self._unproven:
@@ -315,7 +315,7 @@ class Realizations(Iterator[Realization]):
         seconds = round(MACHINE.seconds_waited - self._waited_before)
         if not seconds or not any("second" in each for each in self._search.reached):
             return ""
-        return f"; compiling the engine, which is done once, took {counted(seconds, 'second')}: ask again"
+        return f"; compiling the engine, which is done once, took {counted(seconds, 'second')}: repeat the request"
 
     def _dead_end(self) -> str:
         """The goals that cannot be met together: a constraint first, then what was asked for."""
@@ -333,7 +333,7 @@ class Realizations(Iterator[Realization]):
         (key,) = asked
         shown = fact(checked.schemas[key[0]], key[1])
         if key in self._request.insert:
-            return f"nothing brings `{shown}` about"
+            return f"`{shown}` cannot be derived"
         return f"`{shown}` prevents it, and cannot be changed"
 
     def _has_key(self, name: str) -> bool:
@@ -403,7 +403,9 @@ class Revises:
         state = self._state
         state.open()
         if not isinstance(realization, Realization):
-            raise UsageError("this is no realization", code="wrong-argument", help="take one of those of `db.realize`")
+            raise UsageError(
+                "this is not a realization", code="wrong-argument", help="take one of those of `db.realize`"
+            )
         given = values_of(realization, values)
         insert, delete = realization.filled(given)
         transaction = Transaction(state, None)
@@ -430,9 +432,9 @@ class Revises:
         """The error for a change that is no realization: the values are at fault where those that it was found with
         would do."""
         if realization.placeholders and self._would_do(realization):
-            words, help = "with these values this is no realization", "give other values, or ask `db.realize` again"
+            words, help = "with these values this is not a realization", "give other values, or repeat `db.realize`"
         else:
-            words, help = "this is no realization any more", "ask `db.realize` again"
+            words, help = "this is no longer a realization", "repeat `db.realize`"
         return DataError(f"{words}: {why}", code="not-a-realization", help=help)
 
     def _would_do(self, realization: Realization) -> bool:

@@ -1,4 +1,4 @@
-"""Validate the arguments of a search for realizations before it begins: rows, preferences, bounds, new values."""
+"""Validate the arguments of a search for realizations before it begins: rows, preferences, bounds, fresh values."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None
             if other is not key:
                 shown = f"`{fact(schema, other[1])}` and `{fact(schema, row)}`"
                 columns = ", ".join(schema.columns[place].name for place in places)
-                message = f"{shown} cannot both be there: they share the key ({columns}) of `{name}`"
+                message = f"{shown} cannot both hold: they share the key ({columns}) of `{name}`"
                 raise UsageError(message, code="request-contradicts", help="request one of the two")
 
 
@@ -170,7 +170,9 @@ def require_name(constraint: Any) -> None:
     """`UsageError` unless this can be the name of a constraint."""
     if constraint is not None and not isinstance(constraint, str):
         message = f"`constraint` is the name of a constraint, not {_kind(constraint)}"
-        raise UsageError(message, code="wrong-argument", help='rows go by name: db.repairs(insert={"member": [(1,)]})')
+        raise UsageError(
+            message, code="wrong-argument", help='give rows by relation: db.repairs(insert={"member": [(1,)]})'
+        )
 
 
 def limit_of(limit: Any) -> int | None:
@@ -250,7 +252,7 @@ def values_of(realization: Realization, values: Any) -> dict[str, Any]:
         raise UsageError(
             f"the realization leaves {', '.join(f'`{name}`' for name in missing)} open",
             code="placeholder-open",
-            help=f'say which new value is meant: `db.apply(realization, {{"{missing[0]}": …}})`',
+            help=f'give the fresh value: `db.apply(realization, {{"{missing[0]}": …}})`',
         )
     return {f"?{name}": value for name, value in given.items()}
 

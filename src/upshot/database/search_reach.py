@@ -86,7 +86,7 @@ def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked:
         view = min(views, key=lambda name: (len(rest_on[name]), name))
         what = "keeps the best row of each group" if view == best[0] else "counts or sums in its own recursion"
         raise UsageError(
-            f"a request for {shown} reaches `{view}`, which {what}: there is no search for that",
+            f"a request for {shown} reaches `{view}`, which {what}, which is not searched",
             code="best-rows-in-request",
             help="try changes with `db.what_if`",
         )

@@ -41,7 +41,7 @@ def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
             raise DataError(
                 f"{' and '.join(given)} {verb} not meet the condition `{condition}` of this realization",
                 code="condition-not-met",
-                help="give a value that meets it, or ask `db.realize` again with this one among the `constants` of "
+                help="give a value that meets it, or repeat `db.realize` with this one among the `constants` of "
                 "its bounds",
             )
 

@@ -58,7 +58,7 @@ def unusable_state(state: AnyPath, error: OSError) -> UsageError:
     return UsageError(
         f"the state `{state}` cannot be used: {reason}{where}",
         code="unusable-state",
-        help="let `state` name a folder that has room and may be written, or one that is not there yet",
+        help="let `state` name a new directory, or one with free space and write permission",
     )
 
 

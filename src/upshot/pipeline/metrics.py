@@ -90,7 +90,7 @@ def append_metrics(file: AnyPath, metrics: BatchMetrics) -> None:
         raise EngineError(
             f"the metrics of batch {metrics.batch} cannot be written to `{file}`: {reason}",
             code="metrics-failed",
-            help="the batch is recorded and its sinks hold it; see that the file may be written, then run again",
+            help="the batch is recorded and its sinks hold it; check that the file is writable, then run again",
         ) from error
 
 

@@ -62,7 +62,7 @@ def choose(
     if asked is None:
         asked, why = by_policy(shape.policy), f"policy={shape.policy}"
     if asked is not None:
-        return Choice(view, asked.name, (f"asked for by `.view {view} {why}`",), policy=shape.policy)
+        return Choice(view, asked.name, (f"requested by `.view {view} {why}`",), policy=shape.policy)
     return automatic(view, shape)
 
 
@@ -197,7 +197,7 @@ def keep_best(checked: CheckedProgram, view: str, best: Sequence[str], problems:
     choice = automatic(view, ViewShape(best=True, policy=options.policy))
     if asked is None:
         return choice
-    told = f"asked for by `.view {view} {why}`"
+    told = f"requested by `.view {view} {why}`"
     if asked.name == choice.strategy:
         return replace(choice, reasons=(told, *choice.reasons))
     return Choice(view, asked.name, (told,), policy=options.policy)

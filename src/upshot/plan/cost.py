@@ -53,7 +53,7 @@ class Estimate:
     """Steps that following one inserted row, following one deleted row, and computing everything anew would take.
 
     >>> print(estimate(1000, 50_000, Experience()))
-    expected steps: 100 for an inserted row, 200 for a deleted one, 102,000 for all anew
+    expected steps: 100 for an inserted row, 200 for a deleted one, 102,000 to recompute
     """
 
     inserted: float
@@ -62,14 +62,14 @@ class Estimate:
 
     def __str__(self) -> str:
         came, went = f"{self.inserted:,.0f} for an inserted row", f"{self.deleted:,.0f} for a deleted one"
-        return f"expected steps: {came}, {went}, {self.anew:,.0f} for all anew"
+        return f"expected steps: {came}, {went}, {self.anew:,.0f} to recompute"
 
     def described(self, policy: str) -> str:
         """With the size of a change from which on `auto` computes everything anew."""
         if policy != "auto":
             return f"{self}; followed whatever changes: policy {policy}"
         come, gone = (max(FEW, int(self.anew / max(each, 1.0)) + 1) for each in (self.inserted, self.deleted))
-        return f"{self}; computed anew from {come:,} inserted rows or {gone:,} deleted ones on"
+        return f"{self}; recomputed from {come:,} inserted or {gone:,} deleted rows on"
 
 
 def estimate(read: int, held: int, experience: Experience) -> Estimate:
@@ -92,15 +92,16 @@ class Decision:
     reason: str
 
     def __str__(self) -> str:
-        done = "computed anew" if self.recompute else "the change was followed"
-        return f"{done}: {self.reason} (expected steps: following {self.following:,.0f}, anew {self.recomputing:,.0f})"
+        done = "recomputed" if self.recompute else "the change was followed"
+        steps = f"following {self.following:,.0f}, recomputing {self.recomputing:,.0f}"
+        return f"{done}: {self.reason} (expected steps: {steps})"
 
 
 def decide(policy: str, situation: Situation, experience: Experience) -> Decision:
     """Follow the change, unless the policy is `auto` and computing everything anew is expected to take fewer steps.
 
     >>> print(decide("auto", Situation(1, 0, 1000, 50_000), Experience()))
-    the change was followed: few rows changed (expected steps: following 100, anew 102,000)
+    the change was followed: few rows changed (expected steps: following 100, recomputing 102,000)
     >>> decide("auto", Situation(500, 500, 1000, 50_000), Experience()).recompute
     True
     >>> decide("incremental", Situation(500, 500, 1000, 50_000), Experience()).recompute

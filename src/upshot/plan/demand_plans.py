@@ -54,7 +54,7 @@ def unheard(plan: ProgramPlan, view: str, optimizations: Optimizations) -> str:
             heard.update(component.reads)
     if view in heard or not optimizations.event_paths:
         return ""
-    return "no rules for changes: nobody hears them (`events=none`); its rows are derived when a query needs them"
+    return "no rules for changes: it has no subscribers (`events=none`); queries compute its rows"
 
 
 @dataclass(frozen=True, slots=True)

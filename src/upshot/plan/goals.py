@@ -46,10 +46,10 @@ def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict
     needed = uses.below(goals)
     found = dict.fromkeys(sorted(free - needed), "no output depends on it")
     asked = {view for view in free & needed if view in magic or (EVERY in magic and view not in goals)}
-    reasons = dict.fromkeys(sorted(asked), '`.pragma "magic-transform"` asks for magic sets')
+    reasons = dict.fromkeys(sorted(asked), '`.pragma "magic-transform"` requests magic sets')
     for view in sorted(free & needed - goals - asked):
         if uses.is_recursive(view) and uses.only_with_constants(view, needed):
-            reasons[view] = "it is used only with constants: magic sets compute the rows asked for"
+            reasons[view] = "it is used only with constants: magic sets compute the rows of the goals"
     for view in sorted(uses.above(reasons) & needed):
         if view not in free:
             return found

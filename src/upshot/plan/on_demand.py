@@ -84,13 +84,13 @@ class _Marking:
         # A strategy by name comes before the default of a view that leaves it open, in whichever order they stand.
         for view, options in given:
             if options.strategy in self._known and view not in self.strategies:
-                self._mark(layer, options.strategy, f"asked for by `.view {view} strategy={options.strategy}`")
+                self._mark(layer, options.strategy, f"requested by `.view {view} strategy={options.strategy}`")
         for view, options in given:
             if view in self.strategies:
                 continue
             asked = asked_strategy(options.strategy)
             if options.materialized is False and asked is None:
-                told = f"`.view {view} materialized=false`: its rows are asked for when needed"
+                told = f"`.view {view} materialized=false`: queries compute its rows"
                 default, verdict = _unstored()[0]
                 self._mark(layer, default.name, told)
                 self.reasons[view] = (told, verdict.words)
@@ -101,7 +101,7 @@ class _Marking:
 
     def _start(self, layer: tuple[str, ...], view: str, strategy: Strategy) -> None:
         """Mark the layer, whose rows the rules of the strategy give when they are read."""
-        told = f"asked for by `.view {view} strategy={strategy} materialized=false`"
+        told = f"requested by `.view {view} strategy={strategy} materialized=false`"
         default = _unstored()[0][0].name
         self._mark(layer, default, told)
         how = f"`start` rules give its rows when they are read (query rules on Spark), `{default}` its changes"
@@ -152,7 +152,7 @@ class _Marking:
         self._problems.append(Diagnostic("strategy-not-applicable", message, span, help=f"use one of {known}"))
 
 
-REASON = "nervous: it may also report rows that were there before, or still are"
+REASON = "nervous: it may also report rows that were already true, or still are"
 
 
 def nervous_views(checked: CheckedProgram, problems: list[Diagnostic]) -> frozenset[str]:
@@ -178,9 +178,9 @@ def _obstacles(checked: CheckedProgram, view: str) -> Iterator[str]:
         can = " or ".join(f"`strategy={name}`" for name in able)
         yield f"by `{options.strategy}` it has net changes only; only {can} can be"
     if options.materialized:
-        yield "the copy that `materialized=true` asks for must follow net changes"
+        yield "the copy that `materialized=true` requests must follow net changes"
     if checked.schemas[view].role is Role.CONSTRAINT:
-        yield "a constraint is about what a transaction adds, and it would find what was there again"
+        yield "a constraint checks what a transaction adds, and it would find old rows again"
     for clause in checked.clauses:
         if _reads(clause, view):
             reader = clause.head.relation

@@ -153,7 +153,7 @@ def _common_strategy(views: Sequence[str], choices: dict[str, Choice]) -> Strate
     strategy = max((strategy_named(choices[view].strategy) for view in views), key=lambda each: each.rank)
     for view in views:
         if choices[view].strategy != strategy.name:
-            reasons = (*choices[view].reasons, f"`{strategy}`, because its component has a view that asks for it")
+            reasons = (*choices[view].reasons, f"`{strategy}`, because a view of its component requests it")
             choices[view] = replace(choices[view], strategy=strategy.name, reasons=reasons)
     return strategy
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram
+from upshot.core.errors import counted
 from upshot.core.rows import one_nan
 from upshot.core.schema import Schema
 from upshot.reasons.concrete import (
@@ -34,6 +35,7 @@ from upshot.reasons.wording import substituted
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Variable, Wildcard
 
 CAME, WENT = "came", "went"
+_WORDS = {CAME: "inserted", WENT: "deleted"}
 SHOWN = 3
 
 
@@ -48,7 +50,7 @@ class Changed:
     deltas: Mapping[str, tuple[Collection[Row], Collection[Row]]] = field(default_factory=dict)
     """Relations whose inserted and deleted rows are known."""
     shown: int = SHOWN
-    """Rows in the way of a negated literal, and solutions of a group, that are looked into."""
+    """Rows that block a negated literal, and solutions of a group, that are looked into."""
     _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
     _solved: dict[tuple[int, int, int], ConcreteRule] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class Changed:
             elif key in base and key not in stays:
                 parts.append(self.derivation(key, change))
             else:
-                remark = "was there before" if change == CAME else "is still there"
+                remark = "already true" if change == CAME else "still true"
                 parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
         if not any(part.change for part in parts):
             parts += self._better(instance.head, change)
@@ -163,8 +165,8 @@ class Changed:
             return plain
         other = WENT if change == CAME else CAME
         below = tuple(self._below([(atom.relation, row) for row in rows[: self.shown]], other))
-        more = f", {len(rows) - self.shown} more" * (len(rows) > self.shown)
-        words = f"{'now' if change == CAME else 'until then'}: {len(rows)} {'went' if other == WENT else 'came'}{more}"
+        more = f", {len(rows) - self.shown} of them not shown" * (len(rows) > self.shown)
+        words = f"{counted(len(rows), 'row')} {_WORDS[other]}{more}"
         height, size = max(part.height for part in below), 1 + sum(part.size for part in below)
         return replace(plain, kind=ABSENT, premises=below, change=change, remark=words, height=height, size=size)
 
@@ -185,7 +187,7 @@ class Changed:
             some = [RuleInstance(instance.head, rules[part], each, ()) for part, each in solutions[: self.shown]]
             below += self._changed_parts(some, sign)
         came, went = (gained, lost) if change == CAME else (lost, gained)
-        counts = [f"{len(rows)} {word}" for rows, word in ((came, "came"), (went, "went")) if rows]
+        counts = [f"{len(rows)} {_WORDS[each]}" for rows, each in ((came, CAME), (went, WENT)) if rows]
         words = f"{plain.note}; {', '.join(counts)}"
         height = max((part.height for part in below), default=0)
         parts = tuple({(part.statement, part.change): part for part in below}.values())
@@ -324,7 +326,7 @@ class RowChange:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<{self.derivation.statement} {self.change} with version {self.moment.version}>"
+        return f"<{self.derivation.statement} {_WORDS[self.change]} in version {self.moment.version}>"
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
@@ -352,4 +354,4 @@ class RowChange:
 
     @property
     def _heading(self) -> str:
-        return f"{self.derivation.statement} {self.change} with {self.moment}"
+        return f"{self.derivation.statement} {_WORDS[self.change]} in {self.moment}"

@@ -23,11 +23,11 @@ _MARKS = {HOLDS: "✓", MISSING: "✗", BLOCKED: "✗", FALSE: "✗", OPEN: "?"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
-    """One node and all below it. `kind` is `row` (a row that is not there, over the attempts to derive it), `attempt`
+    """One node and all below it. `kind` is `row` (a row that does not hold, over the attempts to derive it), `attempt`
     (a rule and values for some of its variables: `count` other choices of values fail equally late), or how a literal
-    of the rule stands: it `holds`, its row is `missing`, a row is `in the way` of a negated one, a condition is
+    of the rule stands: it `holds`, its row is `missing`, a row blocks a negated one (`in the way`), a condition is
     `false`, or it is `open` since it depends on a variable that has no value. The last part of a row may be of kind
-    `fixes`: each `fix` in it is a set of base changes that would bring the row about, with its `details`.
+    `fixes`: each `fix` in it is a set of base changes that would insert the row, with its `details`.
 
     `failing` is the number of literals that do not hold, of the nearest attempt for a row."""
 
@@ -43,13 +43,13 @@ class Failure:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the JSON form."""
     inserted: Moment | None = None
-    """The transaction that inserted a base fact which is in the way, where that is known."""
+    """The transaction that inserted a base fact that blocks a negated literal, where that is known."""
 
     def __str__(self) -> str:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<{self.statement} is not there, {counted(len(self.parts), 'attempt')}>"
+        return f"<{self.statement} does not hold, {counted(len(self.parts), 'attempt')}>"
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
@@ -91,7 +91,7 @@ class Failure:
 
 
 def base_facts(failure: Failure) -> Iterator[tuple[str, Row]]:
-    """The base facts that the answer names: premises of derivations, and rows in the way, also of views."""
+    """The facts that the answer names: base facts of derivations, and blocking rows, also of views."""
     for part in failure.parts:
         if isinstance(part, Failure):
             yield from base_facts(part)

@@ -44,13 +44,13 @@ class WhyNot:
         relation, row = key
         statement = row_text(program, relation, row)
         if not self.reasons.is_derived(key):
-            return Failure(ROW, statement, relation, row, note="not there: a base relation, nobody inserted it")
+            return Failure(ROW, statement, relation, row, note="does not hold: a base fact that was not inserted")
         attempts: list[Failure] = []
         for clause in dict.fromkeys(c for c in program.clauses if c.head.relation == relation):
             attempts += self._attempts(clause, key, depth, above | {key})
         attempts.sort(key=lambda attempt: attempt.failing)
         failing = attempts[0].failing if attempts else 0
-        note = "not there" if attempts else "not there: no rule has a head like this"
+        note = "does not hold" if attempts else "does not hold: no rule has a matching head"
         return Failure(ROW, statement, relation, row, parts=tuple(attempts), failing=failing, note=note)
 
     def _attempts(self, clause: Clause, key: Key, depth: int, above: frozenset[Key]) -> Iterator[Failure]:
@@ -110,7 +110,7 @@ class WhyNot:
             unseen = sum(part.kind == OPEN for part in parts)
             failed = choice.failing - unseen
             note = f"{failed} of {len(ground.literals)} {'fails' if failed == 1 else 'fail'}"
-            note += f", {unseen} not looked at" * bool(unseen)
+            note += f", {unseen} not evaluated" * bool(unseen)
             note += f", and so for {counted(others, 'other choice')}" * bool(others)
             yield Failure(
                 ATTEMPT, rule.text, rule=rule, parts=parts, failing=choice.failing, count=others,
@@ -139,7 +139,7 @@ class WhyNot:
                 return Failure(MISSING, told, literal.relation, note="NULL joins with nothing")
             return self._missing(ground, literal, told, depth, above)
         if place in choice.open or any(variables(literal, inside_aggregates=False)):
-            return Failure(OPEN, told, note="not looked at: a variable has no value")
+            return Failure(OPEN, told, note="not evaluated: a variable has no value")
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             return self._blocked(ground, literal.body, told, depth)
         return Failure(FALSE, told, note=self._actual(ground, literal))
@@ -160,7 +160,7 @@ class WhyNot:
         return Failure(MISSING, told, atom.relation, row, parts=inner.parts, failing=inner.failing, note="no such row")
 
     def _blocked(self, ground: Ground, atom: Atom, told: str, depth: int) -> Failure:
-        """A negated literal that does not hold, and a row that is in its way."""
+        """A negated literal that does not hold, and a row that blocks it."""
         program = self.reasons.program
         types = dict(ground.types)
         names: list[str] = []
@@ -177,12 +177,12 @@ class WhyNot:
         values = iter(row)
         whole = tuple(next(values) if isinstance(term, Variable) else _value(term) for term in args)
         statement = row_text(program, atom.relation, whole)
-        others = f" and {len(found) - 1} more are" if len(found) > 1 else " is"
+        others = f" and {len(found) - 1} more block" if len(found) > 1 else " blocks"
         below: tuple[Derivation, ...] = ()
         key = atom.relation, one_nan(whole)
         if depth > 1 and self.reasons.is_derived(key) and (best := self.reasons.best(key)):
             below = (self.reasons.why(key, best),)
-        return Failure(BLOCKED, told, atom.relation, whole, parts=below, note=f"{statement}{others} in the way")
+        return Failure(BLOCKED, told, atom.relation, whole, parts=below, note=f"{statement}{others} it")
 
     def _actual(self, ground: Ground, literal: Any) -> str:
         """The value of an aggregate that had to have another one."""

@@ -421,7 +421,7 @@ class Search:
             if found:
                 break
         if not found and not is_refuted(stated, types):
-            self.reached["the new values that were tried"] = None
+            self.reached["the fresh values that were tried"] = None
 
     # ---- realizations -----------------------------------------------------------------------------------------------
 
@@ -434,7 +434,7 @@ class Search:
             self._conclude(trial.model)
             return None
         if trial.is_cut:
-            self.reached[f"the first {MOST_SPREAD:,} rule instances that put conditions on new values"] = None
+            self.reached[f"the first {MOST_SPREAD:,} rule instances that put conditions on fresh values"] = None
         made = Description(self.program).named(trial, shown)
         self._forms.append(
             Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types, self.program.families)
@@ -537,7 +537,7 @@ class Search:
             ]
             if columns:
                 words = f"the values of {', '.join(columns)} that were tried"
-                self.reached[f"{words}: a {fold.function} can be made up of any others"] = None
+                self.reached[f"{words}: a {fold.function} can use other values"] = None
 
     def _bound(self, name: str) -> str:
         match name:
@@ -546,7 +546,7 @@ class Search:
             case "size":
                 return counted(self.bounds.size or 0, "change")
             case _:
-                return counted(self.bounds.new_constants, "new value")
+                return counted(self.bounds.new_constants, "fresh value")
 
     def contradictory(self) -> list[Key]:
         """Goals that cannot be met together."""

@@ -209,7 +209,7 @@ def _groups(updates: ViewUpdates) -> Iterator[tuple[str, str, Sequence[ViewUpdat
     for view, rules in groupby(updates.requests, lambda rule: rule.given[0].atom.relation):
         yield f"requests to {view}", "request", list(rules)
     for name in updates.folded:
-        yield f"{name} aggregates: of a group, those rows are asked to go or to come that move its value", "request", ()
+        yield f"{name} aggregates: rows of a group whose insertion or deletion changes its value", "request", ()
     kinds = {
         "contradictions": [rule for rule in updates.transitions if not rule.heads],
         "constraints are repaired": [rule for rule in updates.transitions if rule.heads and _starts(rule)],

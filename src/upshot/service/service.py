@@ -75,7 +75,7 @@ class Service:
         self.caller.close()
         if not has_ended and not await self.writer.stop(_LAST_MOMENT):
             # It may hold what everything below needs. The store is as after a crash: nothing that was answered is lost.
-            under_way = "what is under way, perhaps a function that a rule calls, does not end"
+            under_way = "a running task, perhaps a function that a rule calls, does not end"
             logs.service.error("%s in %g seconds; the service ends without it", under_way, self.settings.grace)
             self.is_stuck = True
             return

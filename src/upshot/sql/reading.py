@@ -186,7 +186,7 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
         raise Refused(
             Diagnostic(
                 "sql-unsupported", f"{_DATA[tokens[0].token_type]} is not supported here", place_of(source, tokens[0]),
-                help="rows come from transactions: `with db.transaction() as tx: tx.insert(…)`",
+                help="insert rows in a transaction: `with db.transaction() as tx: tx.insert(…)`",
             )
         )  # fmt: skip
     check_tokens(source, tokens)

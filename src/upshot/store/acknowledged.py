@@ -97,7 +97,7 @@ def unmarked(root: Path, found: Mark) -> tuple[Diagnostic, ...]:
     if found == Mark() or read_mark(root) is not None:
         return ()
     words = f"it is unknown whether commits after version {found.version} are lost"
-    hint = "compare the version with what was committed last, or put back the whole folder from a copy; "
+    hint = "compare the version with what was committed last, or restore the whole database directory from a backup; "
     return (
         Diagnostic(
             "acknowledged-missing",
@@ -115,8 +115,8 @@ def _lost(root: Path, found: Mark, mark: Mark) -> EngineError:
         message = f"{subject} committed and cannot be read from `{LOG}` and `{LOG}-wal`"
     else:
         message = f"records or cursors written after version {found.version} cannot be read from `{LOG}-wal`"
-    hint = f"put back the whole folder from a copy, or go on from version {found.version}: `upshot accept-loss {root}`"
-    return damaged(message, help=hint)
+    accept = f"continue from version {found.version}: `upshot accept-loss {root}`"
+    return damaged(message, help=f"restore the whole database directory from a backup, or {accept}")
 
 
 def _checksum(mark: Mark) -> int:

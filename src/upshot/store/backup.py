@@ -107,10 +107,10 @@ def _empty_place(target: str | os.PathLike[str], root: Path) -> Path:
         message = f"a backup is written to a directory, not to {type(target).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.backup("copy/")') from None
     if place.resolve().is_relative_to(root.resolve()):
-        raise UsageError(f"`{place}` is inside the store", code="target-not-empty", help="name a folder elsewhere")
+        raise UsageError(f"`{place}` is inside the store", code="target-not-empty", help="name a directory elsewhere")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         what = "is a file" if not place.is_dir() else "is not empty"
-        raise UsageError(f"`{place}` {what}", code="target-not-empty", help="name a new folder, or an empty one")
+        raise UsageError(f"`{place}` {what}", code="target-not-empty", help="name a new or empty directory")
     return place
 
 
@@ -166,7 +166,7 @@ def _copy_folder(source: Path, target: Path, files: Sequence[StoredFile]) -> Non
             raise _Vanished(
                 f"the store is damaged: `{source / name}` is missing",
                 code="store-damaged",
-                help="no backup was made; put back the whole folder from an earlier one",
+                help="no backup was made; restore the whole database directory from an earlier one",
             ) from None
         if found != (size, checksum):
             raise damaged(f"`{source / name}` does not hold the bytes that were written")

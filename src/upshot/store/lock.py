@@ -44,7 +44,7 @@ def _locked(root: Path, owner: bytes) -> UsageError:
     return UsageError(
         f"the store `{root}` is open in {who}",
         code="store-locked",
-        help="close it there first; a store is open once at a time",
+        help="close it there first; one process at a time opens a store",
     )
 
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def open_store(path: str | os.PathLike[str], retention: Retention = Retention()) -> Store:  # noqa: B008 - immutable
-    """The store in this folder, locked and read; a new one if there is no folder, or an empty one. An error leaves a
-    store that is there as it was."""
+    """The store in this database directory, locked and read; a new one if the directory is new or empty. An error
+    leaves an existing store unchanged."""
     try:
         root = Path(path).absolute()
     except TypeError:
-        message = f"a database lives in a folder, not in {type(path).__name__}"
+        message = f"a database directory is a path, not {type(path).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in upshot.connect("dir/")') from None
     try:
         refuse_others(root)

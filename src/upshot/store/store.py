@@ -194,7 +194,7 @@ class Store:
             for version in versions:
                 self._remove_folder(self._deltas(version))
         except (OSError, sqlite3.Error) as error:
-            log.warning("a version that failed is still to be removed from the store: %s", error)
+            log.warning("a failed version is not yet removed from the store: %s", error)
 
     def _resolve_doubt(self) -> None:
         if self._in_doubt:

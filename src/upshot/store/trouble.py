@@ -8,7 +8,7 @@ from upshot.core.errors import EngineError, UsageError
 from upshot.core.resources import exhausted, more_of
 
 
-def damaged(what: str, *, help: str = "put back the whole folder from a copy") -> EngineError:
+def damaged(what: str, *, help: str = "restore the whole database directory from a backup") -> EngineError:
     return EngineError(f"the store is damaged: {what}", code="store-damaged", help=f"nothing was changed; {help}")
 
 
@@ -40,5 +40,5 @@ def forgotten(since: int, oldest: int) -> UsageError:
 
 def not_durable(lacks: str) -> UsageError:
     return UsageError(
-        f"a database in memory {lacks}", code="not-durable", help='open one in a folder: upshot.connect("dir/")'
+        f"a database in memory {lacks}", code="not-durable", help='open one in a directory: upshot.connect("dir/")'
     )

@@ -8,7 +8,7 @@ from upshot.strategies.strategy import Procedure, Stores, Strategy, Verdict, Vie
 
 
 def _verdict(shape: ViewShape) -> Verdict | None:
-    return Verdict(9, "an aggregate: kept per group, only touched groups are looked at") if shape.folds else None
+    return Verdict(9, "an aggregate: kept per group, only changed groups are recomputed") if shape.folds else None
 
 
 STRATEGY = Strategy(

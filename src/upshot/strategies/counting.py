@@ -89,10 +89,10 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds:
         return None
     if not shape.stored:
-        told = "would store its rows, and touch least; `materialized=true` asks for it"
+        told = "would store its rows, and compute least; `materialized=true` requests it"
         return None if shape.recursive else Verdict(1, told)
     if shape.best:
-        return Verdict(3, "cannot: a row goes when a better one comes, whatever its derivations")
+        return Verdict(3, "cannot: a better row deletes another, whatever its derivations")
     if shape.recursive:
         return Verdict(3, "cannot: a cycle would support itself")
     if shape.multiplies:

@@ -72,7 +72,7 @@ def _cancel(demand: DemandBuilder, view: str, sign: str) -> None:
 def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.stored:
         return None
-    return Verdict(3, "would go level by level: it pays when many conditions share what lies below them")
+    return Verdict(3, "would work level by level: it pays when many conditions share what lies below them")
 
 
 def _listing(demand: DemandProgram, view: str | None) -> RuleListing:

@@ -49,9 +49,9 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds or shape.best:
         return None
     if shape.stored:
-        told = "would store nothing, and prove every change from the base rows; `materialized=false` asks for it"
+        told = "would store nothing, and prove every change from the base rows; `materialized=false` requests it"
         return Verdict(2, told)
-    return Verdict(9, "each row that may come or go is proven once, and what does not goes no further")
+    return Verdict(9, "each row that may change is proven once; unchanged rows do not propagate")
 
 
 STRATEGY = Strategy(

@@ -52,17 +52,17 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds:
         return None
     if not shape.stored:
-        told = "would store its rows, and touch least; `materialized=true` asks for it"
+        told = "would store its rows, and compute least; `materialized=true` requests it"
         return Verdict(1, told) if shape.recursive else None
     if shape.best:
         told = "groups whose best row may have lost a derivation are derived again, and better rows replace others"
         return Verdict(9, told)
     if shape.recursive:
-        return Verdict(9, "recursive: over-delete, rederive, insert touches only what may change")
+        return Verdict(9, "recursive: over-delete, rederive, insert compute only rows that may change")
     if shape.multiplies:
         told = "an aggregate beside rows that are projected away: a new value changes a derivation for each of them"
         return Verdict(9, told)
-    return Verdict(3, "would have to look for other derivations of every deleted row")
+    return Verdict(3, "would have to search other derivations of every deleted row")
 
 
 def _listing(normal: CheckedProgram, view: str | None) -> RuleListing:

@@ -14,8 +14,8 @@ from upshot.syntax.ast import Not
 _BY_HEAD = (RuleStage.REDERIVE, RuleStage.CHECK, RuleStage.PROVE)
 _OTHER_STATES = {
     "kept": "in both states",
-    "open": "not looked at yet",
-    "gone": "not proven when there is nothing left to ask for: gone",
+    "open": "not examined yet",
+    "gone": "not proven at the end: deleted",
 }
 
 
@@ -77,7 +77,7 @@ def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
         case RuleStage.REDERIVE:
             return "deleted, but derivable otherwise"
         case RuleStage.CHECK:
-            return "what its other derivations rest on, one row at a time as long as it is not proven"
+            return "the premises of its other derivations, one row at a time until it is proven"
         case RuleStage.PROVE:
             return "derivable from rows that stay"
         case RuleStage.INSERT if rule.name == "R":
@@ -108,4 +108,4 @@ def _share(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
         case "red":
             return "what is derived again"
         case _:
-            return "what comes"
+            return "what is inserted"

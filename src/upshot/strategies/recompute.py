@@ -16,7 +16,7 @@ def _generate(normal: CheckedProgram, views: Collection[str]) -> Generated:
 
 def _obstacle(shape: ViewShape) -> Obstacle | None:
     if shape.policy in ("strict", "incremental"):
-        told = f"is to be recomputed at every change, and its policy `{shape.policy}` forbids that"
+        told = f"would be recomputed at every change, but its policy `{shape.policy}` forbids that"
         return Obstacle(told, "leave `strategy=recompute` out, or use `policy=full`")
     return None
 
@@ -24,7 +24,7 @@ def _obstacle(shape: ViewShape) -> Obstacle | None:
 def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds or not shape.stored:
         return None
-    return Verdict(1, "costs as much as the view is large; `auto` does it for changes that are larger still")
+    return Verdict(1, "costs as much as the view is large; `auto` uses it for even larger changes")
 
 
 STRATEGY = Strategy(

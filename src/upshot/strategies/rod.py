@@ -86,7 +86,7 @@ def _add_state_above(demand: DemandBuilder, view: str) -> None:
 def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.stored:
         return None
-    return Verdict(4, "would take away more than goes, and prove what stays: it pays when deletions come in bulk")
+    return Verdict(4, "would over-delete, and prove what stays: it pays for bulk deletions")
 
 
 STRATEGY = Strategy(

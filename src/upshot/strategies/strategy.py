@@ -38,7 +38,7 @@ class Procedure(Enum):
     COUNTS = "derivations gained and lost, added to the number of each row"
     GROUPS = "the groups that the change touches, folded again"
     TRIGGERS = "production rules in the order of their priority, until none is triggered"
-    WHOLE = "all rows computed anew and compared"
+    WHOLE = "all rows recomputed and compared"
     DEMAND = "a demand program over the stored relations"
 
 

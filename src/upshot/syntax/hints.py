@@ -42,7 +42,7 @@ FUNCTORS: dict[str, Hint] = {
     "autoinc": (
         "unsupported-autoincrement",
         "`autoinc()` is not supported: a view must not depend on the order in which its rows were found",
-        "number the rows before loading, or count those that come before: `N = count : { r(Y), Y < X }`",
+        "number the rows before loading, or count the preceding ones: `N = count : { r(Y), Y < X }`",
     ),
     "__ITERATION__": ("unsupported-functor", "`__ITERATION__()` is not supported", "count in a column"),
 }

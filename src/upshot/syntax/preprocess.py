@@ -171,7 +171,7 @@ class _Run:
         elif word == "undef":
             self.macros.pop(_plain(rest).strip(), None)
         elif word == "error":
-            self._report(rest.strip() or "`#error` is reached", span, "the text itself refuses this way through it")
+            self._report(rest.strip() or "`#error` is reached", span, "the text stops here by itself")
         elif word == "once" or (word == "pragma" and _plain(rest).strip() == "once"):
             self.once.add(Path(span.source.name).resolve())
 

@@ -95,7 +95,7 @@ def _possible(rule: ActiveRule, option: str, value: str, findings: Findings) -> 
     else:
         digits = value.removeprefix("-")
         fine = digits.isdecimal() and digits.isascii() and len(digits) <= 10 and abs(int(value)) <= _MOST
-        help = "a priority is an integer; the rule of higher priority comes first"
+        help = "a priority is an integer; the rule of higher priority runs first"
     if not fine:
         findings.error(
             "bad-option-value",
@@ -213,7 +213,7 @@ def _against_couplings(
             if couplings[rule.name] > couplings[later]:
                 findings.warn(
                     "order-against-coupling",
-                    f"rule `{rule.name}` ({words[couplings[rule.name]]}) cannot come before `{later}` "
+                    f"rule `{rule.name}` ({words[couplings[rule.name]]}) cannot precede `{later}` "
                     f"({words[couplings[later]]}): the order has no effect",
                     rule.span,
                     label="always later",

@@ -311,7 +311,7 @@ def _claim(branch: BranchDeclaration, owner: TypeDeclaration, known: TypeNames, 
             f"branch `{branch.name}` is declared twice",
             branch.span,
             label=f"`{known.branches[branch.name]}` has it already",
-            help="give it another name: `$A(…)` has to tell its type",
+            help="give it another name: `$A(…)` must identify its type",
         )
     known.branches[branch.name] = owner.name
 

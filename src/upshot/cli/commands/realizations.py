@@ -170,7 +170,7 @@ def _help(found: Realizations) -> str:
 _RAISED = {
     r"\d changes?\b": "--size",
     r"\d rounds?\b": "--rounds",
-    r"\d new values?\b": "--new-values",
+    r"\d fresh values?\b": "--new-values",
     r"\d seconds?\b": "--seconds",
     r"values .*that were tried|no value was found": "--constant",
 }
@@ -178,7 +178,7 @@ _RAISED = {
 
 
 def update(terminal: Terminal, source: DatabaseOptions, request: Sequence[str], search: SearchOptions) -> int:
-    """Each realization with its effects, the cheapest first. A folder is that of a database."""
+    """Each realization with its effects, the cheapest first. A directory is that of a database."""
     refuse_to_apply(search, source.file)
     with opened(terminal, source) as database:
         return print_update(terminal, database, request, search)
@@ -196,7 +196,7 @@ SHOWN = 5
 
 
 def repairs(terminal: Terminal, source: DatabaseOptions, violating: Violating, search: SearchOptions) -> int:
-    """Without rows or transactions that are attempted, repairs of what the data violate. A folder is that of a
+    """Without rows or transactions that are attempted, repairs of what the data violate. A directory is that of a
     database."""
     refuse_to_apply(search, source.file)
     attempted, changes, constraint = violating.attempted, violating.changes, violating.constraint

@@ -36,7 +36,7 @@ def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: 
 
     On a terminal the user has read them. A script gets an exit code.
     """
-    store = existing_store(file, "FILE") if file is not None and file.is_dir() else None
+    store = existing_store(file, "DIR") if file is not None and file.is_dir() else None
     with connected(terminal, engine, store) as database:
         register_actions(database, actions)
         return _session(terminal, ReplSession(terminal, fact_dir, database), file if store is None else None)

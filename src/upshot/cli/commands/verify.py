@@ -18,8 +18,7 @@ from upshot.database.database import Database
 
 
 def verify(terminal: Terminal, source: DatabaseOptions, changes: Path | None) -> int:
-    """After the facts are loaded and the transactions of the change file, if one is given, are committed. A folder is
-    that of a database."""
+    """Load the facts of a program and commit the transactions of the change file first; open a database directory."""
     if source.file == STDIN and changes == STDIN:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     if source.file.is_dir() and (source.fact_dir is not None or changes is not None):

@@ -67,7 +67,7 @@ def why_changed(
     terminal: Terminal, store: DatabaseOptions, fact: str, version: int | None, bounds: int | None, svg: Path | None
 ) -> int:
     """Explain the effect of a commit on a row; by default of the last commit."""
-    with connected(terminal, store.engine, existing_store(store.file, "STORE")) as database:
+    with connected(terminal, store.engine, existing_store(store.file, "DIR")) as database:
         relation, row = asked_row(fact, database)
         _tell(terminal, database.why_changed(relation, row, version, bounds=bounds), svg)
     return OK

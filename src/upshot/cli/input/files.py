@@ -58,7 +58,7 @@ def existing_directory(path: Path, option: str) -> Path:
 
 
 def existing_store(path: Path, option: str) -> Path:
-    """The folder, which holds something: a question makes no database in an empty one."""
+    """The directory, which is not empty: a query creates no database."""
     existing_directory(path, option)
     if not any(path.iterdir()):
         raise UsageError(

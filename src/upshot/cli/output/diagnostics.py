@@ -28,9 +28,11 @@ def as_text(diagnostic: Diagnostic, *, color: bool) -> str:
 
 
 def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
-    """The diagnostic as the fields of a JSON object; `file`, `line` and `column` are null without a place."""
+    """The diagnostic as the fields of a JSON object; `file`, `line` and `column` are null without a place. `slug`
+    repeats `code` for scripts of older versions."""
     span = diagnostic.span
     fields: dict[str, object] = {
+        "code": diagnostic.slug,
         "slug": diagnostic.slug,
         "severity": diagnostic.severity.value,
         "message": diagnostic.message,

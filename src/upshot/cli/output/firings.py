@@ -41,8 +41,8 @@ def firings_field(firings: Sequence[Firing]) -> str:
 
 
 def firing_lines(firings: Iterable[Firing]) -> list[str]:
-    """One line a firing, `fires reorder("item1", 72)`, in the syntax of facts."""
-    return [f"fires {', '.join(fact(each.rows.schema, row) for row in each.rows.sorted())}" for each in firings]
+    """One line a firing, `firing: reorder("item1", 72)`, in the syntax of facts."""
+    return [f"firing: {', '.join(fact(each.rows.schema, row) for row in each.rows.sorted())}" for each in firings]
 
 
 def report_failures(terminal: Terminal, firings: Iterable[Firing]) -> None:

@@ -288,7 +288,7 @@ def _unfinished(text: str) -> Diagnostic:
     first = text.partition("\n")[0]
     return Diagnostic(
         "unfinished-statement",
-        "this statement is not finished, so it is dropped",
+        "this statement is incomplete and was dropped",
         Span(Source("<repl>", text), 0, len(first)),
         help="end rules, facts and changes with a period, `CREATE …` with a semicolon; close brackets and comments",
     )

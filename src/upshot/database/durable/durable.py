@@ -49,7 +49,7 @@ def open_durable(
     retention: Retention = Retention(),  # noqa: B008 - immutable
     session: Any = None,
 ) -> Database:
-    """The database in the folder, with an engine that holds its rows; the folder belongs to it until it is closed. A
+    """The database in the directory, with an engine that holds its rows; it owns the directory until it is closed. A
     URI is reached through the session."""
     store = _opened(path, retention, session)
     try:

@@ -41,8 +41,8 @@ def moments_of(store: Store, facts: Collection[Key], until: int) -> dict[Key, Mo
 
 
 def last_change(store: Store, key: Key, until: int) -> tuple[int, str] | None:
-    """The last version that a row came or went with, and which of both; None if the log does not know."""
-    return next(((version, "came" if came else "went") for version, came in _changes_of(store, key, until)), None)
+    """The last version that inserted or deleted a row, and which of both; None if the log does not know."""
+    return next(((version, INSERTED if came else DELETED) for version, came in _changes_of(store, key, until)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class PastVersion:
 
     def _asked(self, answer: Callable[[Engine, bool], Rows], names: Collection[str] | None = None) -> Rows:
         state = self._state
-        with state.writing("look at the past") as engine:
+        with state.writing("read a past version") as engine:
             state.refuse_group()
             refuse_unreachable(state, self.version, names)
             if self.version == state.version:

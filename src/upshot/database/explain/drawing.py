@@ -230,13 +230,13 @@ def _legend(height: float, *, rules: bool, looping: bool) -> str:
     y, x = height - 20, MARGIN
     parts = []
     lines = [("edge", "uses"), ("edge negated", "uses negated"), ("edge aggregated", "Σ aggregates over")]
-    lines += [("fires", "can set off")] * rules + [("fires looping", "on a cycle")] * looping
+    lines += [("fires", "can trigger")] * rules + [("fires looping", "on a cycle")] * looping
     for kind, words in lines:
         parts.append(f'<path class="{kind}" d="M{x:.0f} {y:.1f} h28"/>')
         parts.append(f'<text class="note" x="{x + 36:.0f}" y="{y + 4:.1f}">{words}</text>')
         x += 64 + len(words) * NOTE_WIDTH
     parts.append(f'<rect class="recursive" x="{x:.0f}" y="{y - 8:.1f}" width="24" height="16" rx="6"/>')
-    parts.append(f'<text class="note" x="{x + 32:.0f}" y="{y + 4:.1f}">recursive together</text>')
+    parts.append(f'<text class="note" x="{x + 32:.0f}" y="{y + 4:.1f}">mutually recursive</text>')
     return "".join(parts)
 
 

@@ -79,7 +79,7 @@ class RulePart:
     @property
     def note(self) -> str:
         """In few words, for a picture."""
-        return f"{f'turn {self.turn}' if self.turn else 'asleep'} · {self.rule.coupling} · {', '.join(self.actions)}"
+        return f"{f'turn {self.turn}' if self.turn else 'inactive'} · {self.rule.coupling} · {', '.join(self.actions)}"
 
     def as_dict(self) -> dict[str, Any]:
         rule = self.rule
@@ -115,7 +115,7 @@ class RulePart:
 
 def describe_rule(part: RulePart, turns: int) -> str:
     """The rule as text; `turns` is how many rules are awake."""
-    turn = f"turn {part.turn} of {turns}" if part.turn else "asleep"
+    turn = f"turn {part.turn} of {turns}" if part.turn else "inactive"
     head = f"{part.rule.visible}: active rule, {turn}, {', '.join(part.options)}"
     return "\n".join([head, *(f"  {line}" for line in _lines(part))])
 
@@ -126,7 +126,7 @@ def _lines(part: RulePart) -> Iterator[str]:
         identity = ", ".join(rule.instance.columns[place].name for place in rule.identity)
         yield f"triggered when its condition becomes true{f' for another {identity}' if identity else ''}"
     if rule.asleep:
-        yield "condition, not kept while it sleeps"
+        yield "condition, not kept while it is inactive"
         yield from (f"  {print_clause(clause)}" for clause in rule.asleep)
     elif condition is not None:
         yield f"condition, kept for it alone: {rows(condition.size)}"
@@ -147,9 +147,9 @@ def _questions(part: RulePart) -> Iterator[str]:
     """The queries at the rule's turn, and their windows."""
     rule = part.rule
     if not rule.clauses:
-        yield "at its turn it fires for the rows that came to its condition"
+        yield "at its turn it fires for the rows inserted into its condition"
         return
-    yield "at its turn it asks"
+    yield "at its turn it evaluates"
     for clause in rule.clauses:
         yield from (f"  {line}" for line in print_clause(clause).splitlines())
     if rule.before:
@@ -191,14 +191,14 @@ class TriggeringPart:
     def __str__(self) -> str:
         lines = ["triggering"]
         if not self.edges:
-            lines.append("  no rule here can set off one")
+            lines.append("  no rule here can trigger one")
         for edge in self.edges:
             through = self.through(edge)
             way = f"by {_VERBS[edge.operation]} {edge.relation}" + f", through {through}" * bool(through)
             lines.append(f"  {edge.source} → {edge.target} {way}{', on a cycle' * (edge in self.looping)}")
         for cycle in self.cycles:
             names = [edge.source for edge in cycle]
-            lines.append(f"  cycle {' → '.join([*names, names[0]])}: nothing is known to end it")
+            lines.append(f"  cycle {' → '.join([*names, names[0]])}: it is not known to terminate")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:

@@ -126,7 +126,7 @@ class LiveHandle:
     def changes(self, since: int, until: int) -> tuple[Rows, Rows]:
         """The net change of the answers from one version to another; `history-not-kept` if they are not kept."""
         state = self._state
-        with state.writing("look at the past"):
+        with state.writing("read a past version"):
             self._require()
             for version in (since, until):
                 refuse_unreachable(state, version)

@@ -131,7 +131,7 @@ class Absence(Failure):
 
 
 def absence(failure: Failure, state: DatabaseState, key: Key) -> Absence:
-    """The answer about a row that is not there, with a way to look for what would bring it about."""
+    """The answer about a row that does not hold, with a search for what makes it true."""
     kept = {each.name: getattr(failure, each.name) for each in fields(Failure)}
     return Absence(**kept, fixing=Fixing(state, key))
 
@@ -140,12 +140,12 @@ def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
     """The result of a search for fixes, as the last part of an answer."""
     details = {"status": status, "reason": reason}
     if not found:
-        words = "no base changes were found" if status == BOUNDED else "no base changes would bring it about"
+        words = "no base changes were found" if status == BOUNDED else "no base changes make it true"
         note = reason.removeprefix("none found ").removeprefix("none exists: ")
         return Failure(FIXES, words, note=note, details=details)
     words = reason
     if status == ALL:
-        words = "the only way" if len(found) == 1 else f"all {len(found)} ways"
+        words = "the only realization" if len(found) == 1 else f"all {len(found)} realizations"
     elif status == OPEN:
         words = f"the first {len(found)}; there may be more" if len(found) > 1 else "the first; there may be more"
     return Failure(FIXES, _WOULD, parts=tuple(found), note=words, details=details)
@@ -153,21 +153,21 @@ def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
 
 def not_looked_for(reason: str) -> Failure:
     """The last part of an answer that says why there is nothing more to it."""
-    return Failure(FIXES, _WOULD, note=f"not looked for: {reason}")
+    return Failure(FIXES, _WOULD, note=f"not searched: {reason}")
 
 
-_WOULD = "would be there with"
+_WOULD = "becomes true with"
 
 
 def told_fix(way: Realization, shows: Callable[[str], bool] = lambda name: True) -> Failure:
     """One realization on a line: its base changes, and what there is to say about them. `shows` says of which relations
     and rules more is told."""
-    notes = [f"{each.name} is some new {each.type}" for each in way.placeholders]
+    notes = [f"{each.name} is a fresh {each.type}" for each in way.placeholders]
     notes += [f"where {condition}" for condition in way.conditions]
     beside = [(sign, name, row) for sign, name, row, asked in way.view_changes() if not asked and shows(name)]
     if beside:
         left = len(beside) - NAMED
         named = ", ".join(f"{sign}{way.fact(name, row)}" for sign, name, row in beside[:NAMED])
         notes.append(f"also {named}" + f" and {left} more row{'s' * (left > 1)} of views" * (left > 0))
-    notes += [f"fires {name}" for name in dict.fromkeys(each.rule for each in way.effects.firings) if shows(name)]
+    notes += [f"rule {name} fires" for name in dict.fromkeys(each.rule for each in way.effects.firings) if shows(name)]
     return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=way.as_dict(shows))

@@ -69,7 +69,7 @@ def what_if(
                 help="use numbers, text, dates and similar values",
             ) from None
         deletions[name], insertions[name] = list(gone - come), list(come - gone)
-    with state.writing("ask what if") as engine:
+    with state.writing("try a transaction") as engine:
         try:
             _stage(engine, deletions, insertions)
             run = begin_rules(state)

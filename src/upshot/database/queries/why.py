@@ -79,7 +79,7 @@ class Committed:
 def causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
     """The cause of each row of a relation that the transaction of a version inserted or deleted; `changes` are those of
     the transaction."""
-    with state.writing("ask why rows changed") as engine:
+    with state.writing("explain changes") as engine:
         refuse_unknown(state, version)
         program, plan = state.compiled.checked, state.compiled.plan
         deltas = {
@@ -143,9 +143,9 @@ class AsksWhy:
         return islice(chain([first], self._each(others, self._state.version)), most)
 
     def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
-        """Explain an absent row: for each rule the literals that hold and the rows that are missing or in the way,
+        """Explain an absent row: for each rule the literals that hold and the rows that are missing or block it,
         rules that fail by the fewest literals first. With a `depth` of 2 or more, missing rows of views are explained
-        in turn, and rows in the way are derived. At most `bounds` instances are visited. The answer has `fixes`, base
+        in turn, and rows that block are derived. At most `bounds` instances are visited. The answer has `fixes`, base
         changes that would derive the row, and shows the first of them."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UsageError("`depth` must be a positive integer", code="wrong-argument", help="as in depth=2")
@@ -165,7 +165,7 @@ class AsksWhy:
         came or went with it, and its transaction. Any version that the log of a durable database still holds can be
         asked about, as long as the program has not changed since; without a store only the last commit."""
         state = self._state
-        with state.writing("ask why a row changed") as engine:
+        with state.writing("explain a change") as engine:
             condition = _virtual_condition(state, view)
             program, schema = condition or (state.compiled.checked, explained_schema(state, view))
             key = _key_of(schema, row)
@@ -209,7 +209,7 @@ class AsksWhy:
             with self._state.reading():
                 if self._state.version != version:
                     message = "the database has changed since the query for these derivations"
-                    raise UsageError(message, code="state-changed", help="ask again")
+                    raise UsageError(message, code="state-changed", help="run the query again")
                 tree = next(others, None)
                 if tree is None:
                     return
@@ -276,7 +276,7 @@ def explained_schema(state: DatabaseState, name: str) -> Schema:
     if rule is None:
         return state.schema(name)
     if rule.becomes is None or rule.asleep:
-        asleep = f"; it sleeps: activate it with `db.activate({name!r})`" if rule.asleep else ""
+        asleep = f"; it is inactive: activate it with `db.activate({name!r})`" if rule.asleep else ""
         raise UsageError(
             f"the condition of rule `{name}` has no stored rows",
             code="no-condition",
@@ -299,7 +299,7 @@ def row_not_changed(state: DatabaseState, key: Key, version: int, program: Check
     shown = row_text(program, *key)
     stored = key[0] in state.compiled.checked.schemas and state.journal is not None
     last = None if state.journal is None or not stored else last_change(state.journal.store, key, state.version)
-    hint = f"it {last[1]} last with version {last[0]}" if last else "`why` and `why_not` explain its current state"
+    hint = f"it was {last[1]} last in version {last[0]}" if last else "`why` and `why_not` explain its current state"
     return DataError(
         f"`{shown}` was neither inserted nor deleted in version {version}", code="row-not-changed", help=hint
     )

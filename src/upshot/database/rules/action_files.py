@@ -34,7 +34,7 @@ def read_actions(path: str | os.PathLike[str]) -> dict[str, Function]:
         raise _broken(source, error) from error
     found = {name: each for name, each in vars(module).items() if not name.startswith("_") and _is_of(each, module)}
     if not found:
-        help = "define one for each name that a rule calls, as in `def tell(rows): …`"
+        help = "define one for each name that a rule calls, as in `def notify(rows): …`"
         message = f"`{file}` has no public function"
         raise ProgramError([Diagnostic("no-actions", message, Span(source, 0, 0), help=help)])
     return found

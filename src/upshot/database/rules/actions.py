@@ -42,7 +42,7 @@ class Actions:
         is_name = isinstance(name, str) and name.replace("?", "_").isidentifier()
         if not is_name or not callable(function):
             message = f"the action `{name}` is not callable" if is_name else f"`{name}` is not a valid action name"
-            raise UsageError(message, code="wrong-argument", help='as in db.action("tell", function)')
+            raise UsageError(message, code="wrong-argument", help='as in db.action("notify", function)')
         if any(kind(function) for kind in _NOT_RUN_BY_A_CALL):
             message = f"the action `{name}` is a coroutine or a generator"
             raise UsageError(message, code="wrong-argument", help="pass an ordinary function that runs it")

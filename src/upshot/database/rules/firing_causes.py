@@ -69,7 +69,7 @@ class _ChangedLiterals:
 
 def firing_causes(state: DatabaseState, firing: Firing, version: int) -> dict[Row, Cause]:
     """The cause of each row that a rule fired for in the transaction of a version."""
-    with state.writing("ask why a rule fired") as engine:
+    with state.writing("explain a firing") as engine:
         refuse_unreachable(state, version - 1 if firing.turn is None else firing.turn.log.begun)
         states = PastStates(state, engine)
         try:

@@ -50,7 +50,7 @@ def _writing(folder: AnyPath) -> Iterator[None]:
         raise EngineError(
             f"the quarantine `{folder}` cannot be written: {reason}",
             code="quarantine-failed",
-            help="nothing of the batch was applied; see that the folder has room and may be written, then run again",
+            help="nothing of the batch was applied; make the directory writable with free space, then run again",
         ) from error
 
 

@@ -121,7 +121,7 @@ class NativeDelta:
             known = self._tables.get(path)
         table = known or self._newest(path)
         if table is None:
-            raise sink_failed(f"the delta table `{path}`", "it is not there any more")
+            raise sink_failed(f"the delta table `{path}`", "it does not exist any more")
         return table
 
 

@@ -145,7 +145,7 @@ class JdbcQuery:
 
     def described(self, spark: SparkSession) -> str:
         (count,) = self._connection.one(spark, joined("select count(*) as n from", self._query, "r"))
-        return f"{count} rows in the database, hashed there at every look"
+        return f"{count} rows in the database, hashed there by every run"
 
 
 class AppendedRows:
@@ -202,7 +202,7 @@ class AppendedRows:
         (more,) = self._connection.one(spark, words)
         if not more:
             raise DataError(
-                f"the watermark `{self._column}` of `{self.relation}` went back from {reached} to {largest}",
+                f"the watermark `{self._column}` of `{self.relation}` decreased from {reached} to {largest}",
                 code="source-rewritten",
                 help="rows were deleted or replaced: omit `watermark` to compare the whole table",
             )

@@ -81,8 +81,8 @@ class KafkaTopic:
                 )
             if offset < first[partition]:
                 raise DataError(
-                    f"messages {offset} to {first[partition] - 1} of partition {partition} of `{self._topic}` are gone "
-                    f"before they were read for `{self.relation}`",
+                    f"messages {offset} to {first[partition] - 1} of partition {partition} of `{self._topic}` were "
+                    f"deleted before they were read for `{self.relation}`",
                     code="source-expired",
                     help="keep messages longer, and start with an empty `state`",
                 )

@@ -18,7 +18,7 @@ ANY_TIME = "any time"
 
 _STATE = {"old": "before the change", "new": "after the change"}
 _CHANGES = {"ins": "insertions", "del": "deletions", "plus": "insertions", "minus": "deletions"}
-_MOVES = {"plus": "comes", "minus": "goes", "ins": "comes", "del": "goes"}
+_MOVES = {"plus": "inserted", "minus": "deleted", "ins": "inserted", "del": "deleted"}
 
 
 def list_demand(demand: DemandProgram, view: str | None = None, *, level: CheckedProgram | None = None) -> RuleListing:
@@ -107,7 +107,7 @@ def _view_of(rule: DemandRule, demand: DemandProgram) -> str:
 def _heading(rule: DemandRule, demand: DemandProgram, depth: dict[str, int]) -> str:
     view = _view_of(rule, demand)
     if _is_query(rule, demand):
-        return f"what is asked of {view}"
+        return f"queries of {view}"
     return f"changes of {view}" + (f", level {depth[view]}" if view in depth else "")
 
 
@@ -151,13 +151,13 @@ def _words(rule: DemandRule, demand: DemandProgram) -> str:
 def _found(rule: DemandRule, demand: DemandProgram) -> str:
     match rule.name:
         case "Q" | "A":
-            return "for what was asked, rows of"
+            return "for the queries, rows of"
         case "K":
-            return "no need to ask again for these of"
+            return "already answered for"
         case _:
             first = next(iter(_relations_read(rule)))
             return {"old": "what stays of", "red": "what is derived again of"}.get(
-                demand.relations[first].state, "what comes to"
+                demand.relations[first].state, "what is inserted into"
             )
 
 
@@ -165,19 +165,19 @@ def _step(rule: DemandRule, head: Meaning) -> str:
     name, through = rule.name, _through(rule)
     sign = head.state.split("_")[0]
     if name == "S":
-        return "a step on the way"
+        return "an intermediate step"
     if name == "T":
-        return "groups that the change touches"
+        return "groups that the change affects"
     if name == "G":
-        return "groups that were asked for and have rows"
+        return "requested groups that have rows"
     if name == "R":
         return "deleted, but derivable otherwise"
     if name == "C":
-        return f"what {_MOVES[sign]} and does not {'go' if sign == 'plus' else 'come'} as well"
+        return f"{_MOVES[sign]}, and not {'deleted' if sign == 'plus' else 'inserted'} as well"
     if name == "V":
         return f"the values of those groups {_STATE[DERIVED_IN[sign]]}"
     if name in ("E", "E1", "E2", "F"):
-        return f"what {_MOVES[sign]}: not in {head.relation} {_STATE[ABSENT_IN[sign]]}"
+        return f"{_MOVES[sign]}: not in {head.relation} {_STATE[ABSENT_IN[sign]]}"
     kind = "potential " if name[0] == "P" or head.state.endswith("_candidate") else ""
     return f"{kind}{_CHANGES[sign]} through {through}"
 

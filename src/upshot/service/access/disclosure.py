@@ -72,9 +72,9 @@ def _in_general(error: Error) -> tuple[str, str]:
         case LimitError(code="timeout" | "too-many-rows"):
             return error.message, error.help
         case LimitError():
-            return "a limit of the server was reached", "ask for less"
+            return "a limit of the server was reached", "request less"
         case EngineError(code="store-failed"):
-            return "the server could not write to its store", "try again, or ask who runs the server"
+            return "the server could not write to its store", "try again, or contact the operator of the server"
         case EngineError():
             return "the server failed", "try again" if error.retryable else "contact the operator of the server"
         case RuleError():

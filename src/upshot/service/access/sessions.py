@@ -120,7 +120,7 @@ class Authenticator:
         elif origin in self._settings.origins or _is_own(origin, request):
             return
         hint = "send the request from this server's own page, or with a token in `Authorization`"
-        raise RequestError(403, "cross-origin", "the request comes from a page of another origin", help=hint)
+        raise RequestError(403, "cross-origin", "the request was sent by a page of another origin", help=hint)
 
 
 def _is_own(origin: str, request: HTTPConnection) -> bool:

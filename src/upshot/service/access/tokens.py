@@ -223,5 +223,5 @@ def _append(path: Path, entry: str) -> None:
         raise UsageError(
             f"the file of tokens `{path}` cannot be written: {system_reason(error)}",
             code="bad-tokens",
-            help="no token was made; see that its folder has room and may be written",
+            help="no token was made; check that its directory is writable and has free space",
         ) from None

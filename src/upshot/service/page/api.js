@@ -22,7 +22,7 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { code: "unreachable", message: "the server cannot be reached", help: "is it still running?" });
+    throw new Problem(0, { code: "unreachable", message: "the server cannot be reached", help: "check that it is running" });
   }
   if (answer.status === 204) return null;
   const found = await answer.text().then(parse).catch(() => null);

@@ -36,8 +36,8 @@ export async function changeSection(place, state) {
   const drawList = () => {
     const items = ["insert", "delete"].flatMap((sign) => Object.entries(draft[sign]).flatMap(([name, rows]) => rows.map((row, n) =>
       h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, `${name}(${row.map(value).join(", ")})`),
-        h("td", {}, h("button", { class: "quiet", "aria-label": "take out", onclick: () => remove(sign, name, n) }, "✕"))))));
-    show(list, items.length ? h("div", { class: "scroll" }, h("table", { id: "draft" }, h("tbody", {}, items))) : empty("Nothing to change yet: fill in a row, then “+ insert” or “− delete”."));
+        h("td", {}, h("button", { class: "quiet", "aria-label": "remove", onclick: () => remove(sign, name, n) }, "✕"))))));
+    show(list, items.length ? h("div", { class: "scroll" }, h("table", { id: "draft" }, h("tbody", {}, items))) : empty("No changes yet: fill in a row, then “+ insert” or “− delete”."));
     preview.disabled = commit.disabled = !items.length;
     show(outcome);
   };
@@ -49,7 +49,7 @@ export async function changeSection(place, state) {
       show(outcome, problem(error));
     }
   };
-  const preview = h("button", { id: "preview", onclick: () => send("what-if", (found) => show(outcome, h("h2", {}, "This would happen"), effects(found))) }, "What if?");
+  const preview = h("button", { id: "preview", onclick: () => send("what-if", (found) => show(outcome, h("h2", {}, "Effects"), effects(found))) }, "What if?");
   const commit = h("button", { id: "commit", class: "main", onclick: () => send("transactions", (found) => {
     draft.insert = {}; draft.delete = {};
     drawList();
@@ -80,12 +80,12 @@ const SHAPES = { number: /^\s*-?\d+\s*$/, unsigned: /^\s*\d+\s*$/, boolean: /^(t
 /* What is wrong with a text as a value of a column, in words; nothing if it may do. */
 function misfit(text, column) {
   const kind = column.type.replace("?", "").replace(/\(.*/, "");
-  if (cell(text, column.type) === null) return column.type.endsWith("?") ? "" : `${column.name} is blank, and has to be a ${kind}`;
-  if (kind in SHAPES && !SHAPES[kind].test(text)) return `“${text}” is no ${kind}, which ${column.name} has to be`;
+  if (cell(text, column.type) === null) return column.type.endsWith("?") ? "" : `${column.name} is blank, but must be a ${kind}`;
+  if (kind in SHAPES && !SHAPES[kind].test(text)) return `${column.name} must be a ${kind}, not “${text}”`;
   return "";
 }
 
-/* Marks the fields that hold no value of their column, and goes to the first: what is wrong with it, nothing if all may do. */
+/* Marks the fields without a value of their column and focuses the first. Returns what is wrong with it, or nothing. */
 export function firstMisfit(fields, columns) {
   const inputs = [...fields.querySelectorAll("input")];
   const words = inputs.map((input, i) => misfit(input.value, columns[i]));
@@ -101,7 +101,7 @@ export function effects(found) {
     witnesses(found.violations),
     changes.length ? changes.map(([name, change]) => h("div", { class: "card" }, h("h3", {}, name,
       change.insert.length ? h("span", { class: "plus" }, `+${number(change.insert.length)}`) : null, change.delete.length ? h("span", { class: "minus" }, `−${number(change.delete.length)}`) : null),
-    listing(change))) : empty("Nothing changes: the rows are as they would be."),
+    listing(change))) : empty("No change: the rows are already as requested."),
     found.firings?.length ? h("p", {}, "Rules that fire: ", found.firings.map((each) => `${each.rule} (${plural(each.rows.length, "instance")})`).join(", ")) : null,
   ];
 }

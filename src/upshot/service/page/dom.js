@@ -32,7 +32,7 @@ export function value(cell) {
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
-// Whether it is a new value, or follows from one.
+// Test whether it is a fresh value, or follows from one.
 const isOpen = (cell) => Boolean(cell?.placeholder ?? cell?.formula);
 
 // A row as programs write it, if its columns are known; as JSON has it otherwise.

@@ -50,7 +50,7 @@ function signIn(words = "") {
       show(failed, error.message);
       token.value = "";
     }
-  } }, h("h1", {}, "Sign in"), h("p", { class: "faint" }, "This server asks for a token. It is kept in a cookie that scripts cannot read, until you sign out."),
+  } }, h("h1", {}, "Sign in"), h("p", { class: "faint" }, "This server requires a token. It is kept in a cookie that scripts cannot read, until you sign out."),
   h("label", { for: "token" }, "token"), token, failed, h("p", {}, h("button", { class: "main" }, "sign in"))));
   token.focus();
 }
@@ -142,7 +142,7 @@ async function route() {
   document.title = name && section === "view" ? `${name} – Upshot` : "Upshot";
 }
 
-const KEYS = [["1 – 5", "network, change, options, constraints, rules"], ["/", "find a relation"], ["j, k", "next row, row before"], ["Enter", "why is this row there?"], ["x", "remove this row: how?"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "close"]];
+const KEYS = [["1 – 5", "network, change, options, constraints, rules"], ["/", "find a relation"], ["j, k", "next row, previous row"], ["Enter", "explain this row"], ["x", "how to delete this row"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "close"]];
 
 function keys(event) {
   if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;

@@ -10,7 +10,7 @@ export async function networkSection(place, state) {
   const drawing = h("div", {});
   const wave = h("div", { id: "wave", "aria-live": "polite" });
   show(place, h("h1", {}, "Network"),
-    h("p", { class: "faint" }, "Relations, and the views and rules that read them, from left to right. What the last transaction inserted and deleted is marked."),
+    h("p", { class: "faint" }, "Relations, and the views and rules that read them, from left to right. Changes of the last transaction are marked."),
     wave, drawing);
   const draw = () => {
     const last = state.commits[0];
@@ -39,7 +39,7 @@ function picture(state, commit) {
   const all = [...state.relations, ...state.rules];
   const svg = s("svg", { class: "network", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "dependency network" },
     s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 z" }))),
-    frames.map(([x, y, wide, high]) => s("rect", { class: "recursive", x, y, width: wide, height: high, rx: 18 }, s("title", {}, "recursive together"))),
+    frames.map(([x, y, wide, high]) => s("rect", { class: "recursive", x, y, width: wide, height: high, rx: 18 }, s("title", {}, "mutually recursive"))),
     all.flatMap((each) => each.reads.map((edge) => line(each, edge, touched))),
     all.map((each) => box(each, tall, touched[each.name], state)));
   svg.style.minWidth = `${width * SMALLEST}px`;

@@ -1,4 +1,4 @@
-// Which base changes would make rows of views come or go, and what else they would do.
+// Base changes that insert or delete rows of views, with their other effects.
 
 import { ask, parse } from "./api.js";
 import { h, show, fact, number, plural, empty, problem } from "./dom.js";
@@ -55,14 +55,14 @@ class Section {
     this.limit = h("input", { type: "number", id: "limit", min: 1, max: 1000, placeholder: "usual" });
     this.fresh = h("input", { type: "number", id: "new-values", min: 0, max: 10, placeholder: "usual" });
     show(this.place, h("h1", {}, "Options"),
-      h("p", { class: "faint" }, "Say which rows should be there, and which should not. You get the base changes that bring it about, the smallest first, each with all that it would do."),
+      h("p", { class: "faint" }, "State which rows should be true and which should be false. Each option is a set of base changes with all its effects, the smallest first."),
       h("form", { class: "tools", id: "wish", onsubmit: (event) => { event.preventDefault(); this.add("insert"); } }, this.relation, this.fields,
         h("button", { type: "submit" }, "should be true"), h("button", { type: "button", onclick: () => this.add("delete") }, "should be false"),
         h("button", { type: "button", class: "quiet", onclick: () => this.explain() }, "why, or why not?")),
       this.list,
       h("details", { id: "preferences" }, h("summary", {}, "Preferences"),
-        h("div", { class: "tools" }, h("span", { class: "faint" }, "leave alone:"), bases.length ? bases.map((each, n) => h("label", { class: "choice" }, this.frozen[n], ` ${each.name}`)) : "nothing to leave alone"),
-        h("div", { class: "tools" }, h("label", { class: "choice" }, this.least, " fewest side effects first"), h("label", { class: "choice" }, "at most ", this.limit, " options"), h("label", { class: "choice" }, "at most ", this.fresh, " new values in each"))),
+        h("div", { class: "tools" }, h("span", { class: "faint" }, "do not change:"), bases.length ? bases.map((each, n) => h("label", { class: "choice" }, this.frozen[n], ` ${each.name}`)) : "no base relations"),
+        h("div", { class: "tools" }, h("label", { class: "choice" }, this.least, " fewest side effects first"), h("label", { class: "choice" }, "at most ", this.limit, " options"), h("label", { class: "choice" }, "at most ", this.fresh, " fresh values in each"))),
       h("div", { class: "tools" }, this.find), this.result);
   }
 
@@ -74,10 +74,10 @@ class Section {
     return [...this.fields.querySelectorAll("input")].map((input, i) => cell(input.value, this.current().columns[i].type));
   }
 
-  /* Whether every field holds a value of its column; the first that does not is told at once. */
+  /* Whether every field holds a value of its column; the first that does not is reported at once. */
   fits() {
     const wrong = firstMisfit(this.fields, this.current().columns);
-    if (wrong) show(this.result, problem({ message: wrong, help: "fill it in, then say what should become of the row" }));
+    if (wrong) show(this.result, problem({ message: wrong, help: "fill it in, then choose “should be true” or “should be false”" }));
     return !wrong;
   }
 
@@ -95,8 +95,8 @@ class Section {
 
   drawList() {
     const items = this.wishes.map((wish, n) => this.entry(wish.sign, fact(wish.name, wish.row, this.relations.find((each) => each.name === wish.name)?.columns), wish.sign === "insert" ? "should be true" : "should be false", () => this.wishes.splice(n, 1)));
-    if (this.repair) items.push(this.entry("delete", this.repair === "*" ? "every violation" : `every witness of ${this.repair}`, "should go", () => { this.repair = null; }));
-    show(this.list, items.length ? h("div", { class: "scroll" }, h("table", { id: "wishes" }, h("tbody", {}, items))) : empty("Nothing is asked for yet: fill in a row of a view, then “should be true” or “should be false”."));
+    if (this.repair) items.push(this.entry("delete", this.repair === "*" ? "every violation" : `every witness of ${this.repair}`, "should be repaired", () => { this.repair = null; }));
+    show(this.list, items.length ? h("div", { class: "scroll" }, h("table", { id: "wishes" }, h("tbody", {}, items))) : empty("No goals yet: fill in a row of a view, then “should be true” or “should be false”."));
     this.find.disabled = !items.length;
     this.turn += 1;
     this.answer = null;
@@ -105,7 +105,7 @@ class Section {
 
   entry(sign, words, should, remove) {
     return h("tr", { class: sign === "insert" ? "come" : "gone wished" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, words), h("td", { class: "faint" }, should),
-      h("td", {}, h("button", { class: "quiet", "aria-label": "take out", onclick: () => { remove(); this.drawList(); } }, "✕")));
+      h("td", {}, h("button", { class: "quiet", "aria-label": "remove", onclick: () => { remove(); this.drawList(); } }, "✕")));
   }
 
   body() {
@@ -120,14 +120,14 @@ class Section {
   async search() {
     const mine = (this.turn += 1);
     this.find.disabled = true;
-    show(this.result, h("p", { class: "faint", role: "status" }, "looking…"));
+    show(this.result, h("p", { class: "faint", role: "status" }, "searching…"));
     let answer = null, failure = null;
     try {
       answer = await ask("realizations", { method: "POST", body: this.body() });
     } catch (error) {
       failure = error;
     }
-    // Whatever was asked since has the place: a late answer changes nothing.
+    // A newer search has the section: a late answer is dropped.
     if (mine !== this.turn) return;
     this.answer = answer;
     this.find.disabled = false;
@@ -156,7 +156,7 @@ class Section {
 
   refresh() {
     if (!this.answer || this.state.version <= this.answer.version) return;
-    show(this.stale, h("p", { class: "tag warn" }, `The database is at version ${this.state.version} by now. An option is checked again before it is committed. `, h("button", { class: "quiet", onclick: () => this.search() }, "ask again")));
+    show(this.stale, h("p", { class: "tag warn" }, `The database is at version ${this.state.version} by now. An option is checked again before it is committed. `, h("button", { class: "quiet", onclick: () => this.search() }, "search again")));
   }
 
   close() {

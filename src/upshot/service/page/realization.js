@@ -9,14 +9,14 @@ const OPEN_UP_TO = 20;
 export function card(way, number, answer, state, committed) {
   const changes = [...each(way.delete, "gone"), ...each(way.insert, "come")];
   const outcome = h("div", { "aria-live": "polite" });
-  const inputs = Object.entries(way.placeholders).map(([name, type]) => ({ name, type, input: h("input", { "aria-label": name, placeholder: `some new ${type}`, size: 20 }) }));
+  const inputs = Object.entries(way.placeholders).map(([name, type]) => ({ name, type, input: h("input", { "aria-label": name, placeholder: `a fresh ${type}`, size: 20 }) }));
   const locked = [...new Set(changes.map((change) => change.name))].filter((name) => !state.relations.find((known) => known.name === name)?.writable);
   const preview = h("button", {}, "What if?");
   const commit = h("button", { class: "main" }, "Commit");
   const ready = () => { preview.disabled = commit.disabled = !changes.length || locked.length > 0 || inputs.some(({ input }) => input.value === ""); };
   inputs.forEach(({ input }) => input.addEventListener("input", ready));
   const filled = () => ({ insert: withValues(way.insert, inputs), delete: way.delete });
-  preview.addEventListener("click", () => send("what-if", filled(), outcome, (found) => show(outcome, h("h2", {}, "This would happen"), effects(found))));
+  preview.addEventListener("click", () => send("what-if", filled(), outcome, (found) => show(outcome, h("h2", {}, "Effects"), effects(found))));
   commit.addEventListener("click", () => send("transactions", { ...filled(), expect: answer.request }, outcome, (found) => {
     tell(`committed as version ${found.version}`, true);
     committed([h("h2", {}, `Version ${found.version}`), effects(found)]);
@@ -44,7 +44,7 @@ function* each(facts, sign) {
   for (const [name, rows] of Object.entries(facts)) for (const row of rows) yield { sign, name, row };
 }
 
-// What it does: what was asked for of views, then what comes with it, and what rules add to base relations.
+// Its effects: the goals, then other changes of views, and what rules add to base relations.
 function consequences(way, request, state) {
   const named = (facts) => new Set(["insert", "delete"].flatMap((sign) => Object.entries(facts[sign]).flatMap(([name, rows]) => rows.map((row) => sign + fact(name, row)))));
   const [asked, own] = [named(request), named(way)];
@@ -53,13 +53,13 @@ function consequences(way, request, state) {
     ({ sign, name, row, base: isBase(name), wanted: asked.has(sign + fact(name, row)) })))).filter(({ sign, name, row, base }) => !base || !own.has(sign + fact(name, row)));
   if (!rows.length) return null;
   rows.sort((a, b) => b.wanted - a.wanted || a.base - b.base);
-  return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `What it does: ${plural(rows.length, "row")} of ${[...new Set(rows.map(({ name }) => name))].join(", ")}`),
+  return h("details", { class: "effects", open: rows.length <= OPEN_UP_TO }, h("summary", {}, `Effects: ${plural(rows.length, "row")} of ${[...new Set(rows.map(({ name }) => name))].join(", ")}`),
     h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.slice(0, SHOWN).map(({ sign, name, row, base, wanted }) =>
-      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row, columnsOf(name, state))), h("td", { class: "faint note" }, base ? `by rules${tried(way, name)}` : wanted ? "asked for" : `also${tried(way, name)}`)))))),
+      h("tr", { class: sign === "insert" ? "come" : "gone" }, h("td", { class: "sign" }, sign === "insert" ? "+" : "−"), h("td", {}, fact(name, row, columnsOf(name, state))), h("td", { class: "faint note" }, base ? `by rules${tried(way, name)}` : wanted ? "goal" : `also${tried(way, name)}`)))))),
     rows.length > SHOWN ? h("p", { class: "faint" }, `and ${plural(rows.length - SHOWN, "row")} more`) : null);
 }
 
-// For which new values a relation comes to that, where others may bring something else.
+// The fresh values for which a relation changes like this; others may change it differently.
 function tried(way, name) {
   if (!way.by_trial?.relations.includes(name)) return "";
   return ` for ${Object.entries(way.by_trial.values).map(([known, cell]) => `${known} = ${spelled(cell, way.placeholders[known])}`).join(", ")}`;
@@ -67,7 +67,7 @@ function tried(way, name) {
 
 function perhaps(way) {
   const others = (way.by_trial?.relations ?? []).filter((name) => !way.changes[name]);
-  return others.length ? h("p", { class: "faint" }, `With other values perhaps also rows of ${others.join(", ")}.`) : null;
+  return others.length ? h("p", { class: "faint" }, `Other values may also change rows of ${others.join(", ")}.`) : null;
 }
 
 function withValues(facts, inputs) {
@@ -78,7 +78,7 @@ function withValues(facts, inputs) {
 
 // What to look at first if values were filled in and the change is refused.
 function unmet(way) {
-  return way.conditions.length ? `Values that will do meet ${way.conditions.join(" and ")}.` : "";
+  return way.conditions.length ? `Valid values satisfy ${way.conditions.join(" and ")}.` : "";
 }
 
 async function send(where, body, outcome, told, hint = "") {

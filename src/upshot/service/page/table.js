@@ -183,7 +183,7 @@ class Section {
   counts() {
     if (this.error) return show(this.count);
     const whole = !this.where && this.at === null;
-    if (whole && this.relation.stored === false) return show(this.count, "not stored: rows are derived when asked for");
+    if (whole && this.relation.stored === false) return show(this.count, "not stored: rows are computed by each query");
     return show(this.count, `${plural(whole ? this.state.size(this.relation) : this.total, "row")}${this.where ? " selected" : ""}`);
   }
 
@@ -213,7 +213,7 @@ class Section {
   drawBody() {
     show(this.strip, this.latest.length ? h("p", { class: "faint" }, "just now: ", this.latest.slice(0, 6).map((each) => h("span", { class: each.sign === "come" ? "plus" : "minus" }, `${each.sign === "come" ? "+" : "−"}(${each.row.map(value).join(", ")})  `)), this.latest.length > 6 ? `and ${number(this.latest.length - 6)} more` : null) : null);
     if (this.error) return show(this.body, byId("selection-problem") ? null : problem(this.error));
-    if (!this.rows.length) return show(this.body, empty(this.where ? "No row matches the selection." : this.at === null ? "No rows. They will appear here the moment there are some." : "No rows at this version."));
+    if (!this.rows.length) return show(this.body, empty(this.where ? "No row matches the selection." : this.at === null ? "No rows. Inserted rows appear here at once." : "No rows at this version."));
     if (this.mode === "graph") return show(this.body, graphOf(this.relation, this.rows, this.marks, this.next !== null));
     return show(this.body, this.table(), this.pager());
   }
@@ -224,7 +224,7 @@ class Section {
       const mark = marked?.sign ?? "";
       const open = () => why(this.relation, row, { mark: marked, at: this.at });
       const ways = () => { location.hash = wishAddress(mark === "gone" ? "insert" : "delete", this.relation.name, row); };
-      return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "why did it go? (Enter) · bring it back: how? (x)" : "why? (Enter) · remove it: how? (x)", ...opens(open, { x: ways }) },
+      return h("tr", { class: `row ${mark}`, title: mark === "gone" ? "why was it deleted? (Enter) · how to insert it again? (x)" : "why? (Enter) · how to delete it? (x)", ...opens(open, { x: ways }) },
         h("td", { class: "sign" }, mark === "come" ? "+" : mark === "gone" ? "−" : ""),
         row.map((cell) => h("td", { class: cell === null ? "null" : null, title: value(cell).length > WIDE ? value(cell) : null }, value(cell))));
     });

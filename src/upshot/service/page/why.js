@@ -1,4 +1,4 @@
-// Why a row is there, is not, came or went: its derivation, as a tree that can be folded.
+// Why a row holds or does not, was inserted or deleted: its derivation, as a tree that can be folded.
 
 import { ask, path } from "./api.js";
 import { h, show, fact, number, openDialog, plural, problem, empty } from "./dom.js";
@@ -6,9 +6,9 @@ import { h, show, fact, number, openDialog, plural, problem, empty } from "./dom
 const MOST = 20;
 const OPEN_DEPTH = 12;
 
-// `mark` says what has just become of the row, and with which version; `unsure` that it may not be there.
+// `mark`: the last change of the row and its version; `unsure`: the row may not exist.
 export async function why(relation, row, { mark = null, unsure = false, at = null } = {}) {
-  const place = h("div", {}, h("p", { class: "faint" }, "asking…"));
+  const place = h("div", {}, h("p", { class: "faint" }, "loading…"));
   const dialog = openDialog(`Why ${fact(relation.name, row, relation.columns)}?`, place);
   const asked = new Dialog(relation, row, place, dialog, at);
   if (mark?.sign === "gone") return asked.changed(mark.version);
@@ -25,7 +25,7 @@ class Dialog {
     return `explanations/${path(this.relation.name)}?${new URLSearchParams({ row: JSON.stringify(this.row), ...(this.at === null ? {} : { at: this.at }), ...more })}`;
   }
 
-  /* What the server says, or its refusal in its place. */
+  /* The answer of the server, or its error. */
   async told(more, shown) {
     try {
       show(this.place, ...shown(await ask(this.address(more))));
@@ -36,25 +36,25 @@ class Dialog {
 
   reasons(mark) {
     return this.told({}, (found) => (found.derivation
-      ? [tree([found.derivation]), this.tools("delete", "Remove it: how?", this.others(found.derivation), this.came(mark), this.picture({}))]
-      : [whyNot(found.why_not), this.tools("insert", "Make it true: how?", this.picture({}))]));
+      ? [tree([found.derivation]), this.tools("delete", "How to delete it?", this.others(found.derivation), this.came(mark), this.picture({}))]
+      : [whyNot(found.why_not), this.tools("insert", "How to make it true?", this.picture({}))]));
   }
 
   base(mark) {
-    show(this.place, empty("A base fact: it is there because a transaction inserted it."), this.tools("delete", "Remove it: how?", this.came(mark)));
+    show(this.place, empty("A base fact: a transaction inserted it."), this.tools("delete", "How to delete it?", this.came(mark)));
   }
 
   all() {
     return this.told({ limit: MOST }, ({ derivations }) => [
       h("p", { class: "faint" }, derivations.length === MOST ? `The first ${number(MOST)} derivations, the smallest first:` : derivations.length === 1 ? "This is the only derivation:" : `All ${plural(derivations.length, "derivation")}, the smallest first:`),
-      tree(derivations), this.tools("delete", "Remove it: how?", this.picture({ limit: MOST }))]);
+      tree(derivations), this.tools("delete", "How to delete it?", this.picture({ limit: MOST }))]);
   }
 
   async changed(version) {
     const more = { changed_in: version };
     await this.told(more, ({ why_changed: { change, time, meta, derivation } }) => [
-      h("p", { id: "change" }, `It ${change} with version ${number(version)}${time ? `, ${new Date(time).toLocaleString()}` : ""}${notes(meta)}. What came with it is marked +, what went −.`),
-      tree([derivation]), change === "went" ? this.tools("insert", "Bring it back: how?", this.picture(more)) : this.tools("delete", "Remove it: how?", this.picture(more))]);
+      h("p", { id: "change" }, `${change === "went" ? "Deleted" : "Inserted"} in version ${number(version)}${time ? `, ${new Date(time).toLocaleString()}` : ""}${notes(meta)}. Inserted rows are marked +, deleted rows −.`),
+      tree([derivation]), change === "went" ? this.tools("insert", "How to insert it again?", this.picture(more)) : this.tools("delete", "How to delete it?", this.picture(more))]);
   }
 
   tools(sign, words, ...others) {
@@ -66,7 +66,7 @@ class Dialog {
   }
 
   came(mark) {
-    return mark ? h("button", { onclick: () => this.changed(mark.version) }, `why did it come with version ${number(mark.version)}?`) : null;
+    return mark ? h("button", { onclick: () => this.changed(mark.version) }, `why was it inserted in version ${number(mark.version)}?`) : null;
   }
 
   picture(more) {
@@ -76,7 +76,7 @@ class Dialog {
 
 const notes = (meta) => (Object.keys(meta ?? {}).length ? `, ${JSON.stringify(meta)}` : "");
 
-// The place of the page that tells what would make a row come or go.
+// The address of the section with the base changes that insert or delete a row.
 export const wishAddress = (sign, name, row) => `#/options/${[sign, name, ...(row ? [JSON.stringify(row)] : [])].map(encodeURIComponent).join("/")}`;
 
 const tree = (derivations) => h("ul", { class: "tree", id: "why" }, derivations.map((each) => node(each)));
@@ -87,12 +87,12 @@ function whyNot(found) {
   const parts = found.parts ?? [];
   const attempts = parts.filter((each) => each.kind !== "fixes");
   const rules = attempts.length
-    ? [h("p", { class: "faint" }, "It is not there. This is how near each rule comes to it:"), h("ul", { class: "tree", id: "why-not" }, attempts.map(attempt))]
-    : empty(`It is ${found.note || "not there"}.`);
+    ? [h("p", { class: "faint" }, "It does not hold. The nearest attempts of each rule:"), h("ul", { class: "tree", id: "why-not" }, attempts.map(attempt))]
+    : empty(`It ${found.note || "does not hold"}.`);
   return [rules, ...parts.filter((each) => each.kind === "fixes").map(fixes)];
 }
 
-// What would bring it about: base changes, each with what else it would do.
+// Base changes that make it true, each with its other effects.
 function fixes(found) {
   const words = found.statement[0].toUpperCase() + found.statement.slice(1);
   return h("section", { id: "fixes" }, h("p", {}, `${words} `, h("span", { class: "faint" }, `(${found.note})`)),
@@ -103,13 +103,13 @@ function attempt(found) {
   if (found.premises || !("failing" in found || found.kind in MARKS)) return node(found);
   const mark = MARKS[found.kind];
   const head = [mark ? h("b", { class: mark === "✓" ? "plus" : mark === "✗" ? "minus" : "faint" }, `${mark} `) : null, h("span", { class: "fact" }, found.statement)];
-  const note = found.note ? h("div", { class: "because" }, found.note, found.others ? `; ${found.others} other choices of values come as near` : null) : null;
+  const note = found.note ? h("div", { class: "because" }, found.note, found.others ? `; ${found.others} other choices of values fail equally late` : null) : null;
   if (!found.parts?.length) return h("li", {}, head, note);
   return h("li", {}, h("details", { open: true }, h("summary", {}, head), note, h("ul", {}, found.parts.map(attempt))));
 }
 
 const NOTES = {
-  base: ({ inserted, deleted }) => `base fact${inserted ? `, inserted with version ${number(inserted.version)}` : ""}${deleted ? `, deleted with version ${number(deleted.version)}` : ""}`,
+  base: ({ inserted, deleted }) => `base fact${inserted ? `, inserted in version ${number(inserted.version)}` : ""}${deleted ? `, deleted in version ${number(deleted.version)}` : ""}`,
   aggregate: (found) => `${plural(found.count, "row")} of the group${found.group.length ? `: ${found.group.join(", ")}` : ""}${found.count > found.group.length ? ", …" : ""}`,
   condition: () => "holds",
 };

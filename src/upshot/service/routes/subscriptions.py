@@ -112,7 +112,7 @@ async def remove(request: Request, id: Id) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{id}/resume", summary="Go on with a suspended webhook")
+@router.post("/{id}/resume", summary="Resume a suspended webhook")
 async def resume(request: Request, id: Id, how: Resumption | None = None) -> dict[str, Any]:
     """From its cursor: what could not be delivered is tried again first, unless it is skipped."""
     webhook = _own(request, id)

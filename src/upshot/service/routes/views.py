@@ -195,7 +195,7 @@ async def history(
 
 @router.post(
     "/query",
-    summary="Ask a question",
+    summary="Run a query",
     response_class=Response,
     responses={200: {"model": QueryAnswer, "description": "The answers."}},
     openapi_extra=body_of(QUERY),

@@ -101,7 +101,7 @@ class TargetRules:
                 message = "the host of the webhook has an address that is not of the public internet"
                 raise RefusedTarget(message, "`--webhook-insecure` admits loopback and private networks")
             if any(each.is_multicast or each.is_unspecified for each in meanings(address)):
-                raise RefusedTarget("the host of the webhook has an address that nobody has")
+                raise RefusedTarget("the host of the webhook has an address of no host")
 
     async def addresses(self, target: WebhookTarget) -> list[IPAddress]:
         """The addresses of the target, all of them looked at. One of these is connected to, and no other."""

@@ -53,7 +53,7 @@ class Gate:
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defense: an answer in the one shape
             if what := exhausted(error):
-                logs.service.error("there are no %s left", what, extra={"fields": {"request": passage.id}})
+                logs.service.error("no %s are left", what, extra={"fields": {"request": passage.id}})
                 await passage.refuse(_exhausted(what))
             else:
                 logs.service.exception("a request failed", extra={"fields": {"request": passage.id}})

@@ -21,7 +21,7 @@ def _example(**fields: Any) -> ConfigDict:
 
 
 class ErrorFields(BaseModel):
-    code: str = Field(description="a stable slug; the reference of diagnostics lists them all")
+    code: str = Field(description="a stable code; the reference of diagnostics lists them all")
     message: str
     help: str
     retryable: bool = Field(description="whether the same request may succeed later")
