@@ -145,3 +145,29 @@ def test_all_queries_are_defined_with_few_rules() -> None:
         rules = [item for item in db.program.items if type(item).__name__ == "Rule"]
         assert len(queries()) == 22
         assert len(rules) < 200
+
+
+def test_values_around_an_inequality_in_exists_come_from_the_table_that_shares_a_key() -> None:
+    """As in query 21: the rows of an order are paired with each other, not with all suppliers."""
+    db = upshot.connect()
+    db.define("""
+        CREATE TABLE supplier (s int NOT NULL);
+        CREATE TABLE line (o int NOT NULL, n int NOT NULL, s int NOT NULL);
+        CREATE VIEW shared AS SELECT supplier.s, l1.o FROM supplier, line l1 WHERE supplier.s = l1.s
+            AND EXISTS (SELECT * FROM line l2 WHERE l2.o = l1.o AND l2.s <> l1.s);
+        CREATE VIEW alone AS SELECT supplier.s, l1.o FROM supplier, line l1 WHERE supplier.s = l1.s
+            AND NOT EXISTS (SELECT * FROM line l2 WHERE l2.o = l1.o AND l2.s <> l1.s);
+    """)
+    lines = [(order, number, (order + number * (order % 3)) % 50) for order in range(200) for number in range(3)]
+    with db.transaction() as tx:
+        tx.insert("supplier", [(s,) for s in range(50)])
+        tx.insert("line", lines)
+    suppliers = {order: {s for o, _, s in lines if o == order} for order in range(200)}
+    pairs = {(s, order) for order, found in suppliers.items() for s in found}
+    assert set(db.rows("shared")) == {(s, order) for s, order in pairs if len(suppliers[order]) > 1}
+    assert set(db.rows("alone")) == {(s, order) for s, order in pairs if len(suppliers[order]) == 1}
+    assert tx.stats.matched < 20 * len(lines)
+    with db.transaction() as tx:
+        tx.delete("line", [lines[3]])
+    assert tx.stats.matched < 100
+    db.verify()

@@ -219,13 +219,19 @@ class Translation:
         names = dict.fromkeys(name for node in nodes for name in variables(node))
         return [Variable(name) for name in names if name in self.homes and id(self.homes[name]) in around]
 
-    def domain(self, names: Iterable[Variable], parts: Sequence[Formula]) -> tuple[Formula, ...]:
-        """The parts, with the sources of those variables that nothing among them binds: the values there can be."""
+    def domain(
+        self, names: Iterable[Variable], parts: Sequence[Formula], around: Iterable[FromItem] = ()
+    ) -> tuple[Formula, ...]:
+        """The parts, with the sources of those variables that nothing among them binds: the values there can be. Of
+        several sources `around` that a variable joins, the one that most of the parts' variables join as well: without
+        any, its rows would be paired with all of theirs."""
         bound = bound_names(parts)
         added: list[Formula] = []
         for variable in names:
             if variable.name not in bound:
-                atom = self.homes[variable.name].atom()
+                home = self.homes[variable.name].atom()
+                joined = (atom for source in around if variable in (atom := source.atom()).args)
+                atom = max((home, *joined), key=lambda each: len(bound & bound_names([each])))
                 added.append(atom)
                 bound |= bound_names([atom])
         return (*added, *parts)

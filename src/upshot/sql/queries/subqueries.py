@@ -82,7 +82,7 @@ def _keyed(
     keys = translation.correlated(inner, nodes)
     own = [
         Branch(
-            translation.domain(keys, branch.parts),
+            translation.domain(keys, branch.parts, list(inner.outer())),
             (*(plain(key, translation.type_of(key)) for key in keys), *branch.values),
         )
         for branch in branches
