@@ -13,7 +13,7 @@ from upshot.check.names.variables import variables
 from upshot.check.program import Literal
 from upshot.core.types import Type
 from upshot.plan.rule_plan import Absent, Check, Compare, Compute, Match, Operand, Probe, Same, State, Step
-from upshot.rewrite.demand.sip import Use, can_fail, equated, is_bound, uses
+from upshot.rewrite.demand.sip import Use, can_fail, equated, is_bound, is_negation, uses
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
 
@@ -191,7 +191,7 @@ class _Ordering:
         self._expected = {i: self._rows_of(i) for i, literal in enumerate(body) if isinstance(literal, Atom)}
         # Negations come after other filters: they look a row up.
         others = [i for i, literal in enumerate(body) if not isinstance(literal, Atom)]
-        self._filters = dict.fromkeys(sorted(others, key=lambda i: _is_negated_atom(body[i])))
+        self._filters = dict.fromkeys(sorted(others, key=lambda i: is_negation(body[i])))
         self._place = {i: place for place, i in enumerate(self._filters)}
         self._ready = {i for i in self._filters if not self._fails[i]}
         self._fallible = {i for i in self._filters if self._fails[i]}
@@ -283,10 +283,6 @@ class _Ordering:
         rows = fan_out(self._statistics, match.relation, len(atom.args), columns)
         is_product = bool(self._bound) and bool(atom.args) and not columns and rows != 1
         return _Expected(is_product, rows, -len(columns))
-
-
-def _is_negated_atom(literal: Literal) -> bool:
-    return isinstance(literal, Not) and isinstance(literal.body, Atom)
 
 
 def _filter_steps(literal: Literal, bound: set[str], resolve: Resolve) -> list[Step]:

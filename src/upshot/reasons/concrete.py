@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from upshot.check.names.variables import all_names, fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import NUMBER, Type
-from upshot.rewrite.demand.request_rules import RequestRule, request_rule
 from upshot.rewrite.shapes import disjuncts, retyped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable, Wildcard
 
@@ -51,11 +49,6 @@ class ConcreteRule:
     def is_leaf(self) -> bool:
         """Test whether it uses no view."""
         return not self.derived
-
-    @cached_property
-    def request(self) -> RequestRule:
-        """The literals that could change so that an instance of it no longer holds."""
-        return request_rule(replace(self.clause, body=self.body, types=self.types), {})
 
     def values(self, binding: Row) -> dict[str, Any]:
         return dict(zip(self.names, binding, strict=True))

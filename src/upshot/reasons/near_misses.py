@@ -30,11 +30,10 @@ FEW = 3
 @dataclass(frozen=True, slots=True)
 class Ground:
     """A rule whose head is the given row: `literals` are those of the body and the equations of the head, with the
-    row's values; `values` is what its variables are known to be."""
+    row's values."""
 
     clause: Clause
     literals: tuple[Literal, ...]
-    values: dict[str, Any]
     types: dict[str, Type]
 
 
@@ -71,7 +70,7 @@ def grounded(clause: Clause, schema: Schema, row: Row) -> Ground | None:
             case _:
                 tests.append(Test("is_null", (term,)) if value is None else Comparison("=", known, term))
     literals = tuple(substituted(literal, values, types) for literal in (*clause.body, *tests))
-    return Ground(clause, literals, values, types)  # type: ignore[arg-type] # literals stay literals
+    return Ground(clause, literals, types)  # type: ignore[arg-type] # literals stay literals
 
 
 def same(left: Any, right: Any) -> bool:

@@ -172,7 +172,7 @@ class WhyNot:
                 term = Variable(names[-1])
             args.append(term)
         body = (Atom(atom.relation, tuple(args)),)
-        found = self._ask(body, names, Ground(ground.clause, (), {}, types))
+        found = self._ask(body, names, Ground(ground.clause, (), types))
         row = next(iter(found.sorted() if len(found) <= SORTED else found))
         values = iter(row)
         whole = tuple(next(values) if isinstance(term, Variable) else _value(term) for term in args)
@@ -192,7 +192,7 @@ class WhyNot:
         name = fresh_name("V", {*ground.types, *variables(literal)})
         types = {**ground.types, name: term_type(literal.right, ground.types)}
         body = (Comparison("=", Variable(name), literal.right),)
-        found = list(self._ask(body, [name], Ground(ground.clause, (), {}, types)))
+        found = list(self._ask(body, [name], Ground(ground.clause, (), types)))
         return f"it is {print_term(Constant(found[0][0], types[name]))}" if found else "it has no value"
 
 

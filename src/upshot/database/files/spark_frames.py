@@ -61,7 +61,7 @@ def aligned_columns(frame: Any, schema: Schema, names: Sequence[str]) -> list[An
     """As `aligned_frame`, the columns alone, made of those of the frame with these names."""
     types = dict(frame_columns(frame))
     return [
-        _column(frame[_quoted(name)], types[name], column, schema).alias(column.name)
+        _column(frame[quoted(name)], types[name], column, schema).alias(column.name)
         for name, column in zip(arranged(schema, list(names)), schema.columns, strict=True)
     ]
 
@@ -114,7 +114,7 @@ def holds_null(frame: Any) -> frozenset[str]:
     possible = [field.name for field in frame.schema.fields if field.nullable]
     if not possible:
         return frozenset()
-    counts = [F.count(F.when(frame[_quoted(name)].isNull(), 1)) for name in possible]
+    counts = [F.count(F.when(frame[quoted(name)].isNull(), 1)) for name in possible]
     with spark_errors():
         found = frame.agg(*(count.alias(f"n{i}") for i, count in enumerate(counts))).collect()[0]
     return frozenset(name for i, name in enumerate(possible) if found[i])
@@ -161,6 +161,6 @@ def spark_errors() -> Iterator[None]:
         raise translated(error) from error
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A column name as Spark reads it, dots and all."""
     return "`" + name.replace("`", "``") + "`"

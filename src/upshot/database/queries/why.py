@@ -106,13 +106,6 @@ class AsksWhy:
 
     _state: DatabaseState
 
-    @classmethod
-    def of(cls, state: DatabaseState) -> AsksWhy:
-        """Questions to a state, without a database around it."""
-        found = cls()
-        found._state = state
-        return found
-
     @overload
     def why(self, view: str, row: Iterable[Any], *, bounds: int | None = None) -> Derivation: ...
 

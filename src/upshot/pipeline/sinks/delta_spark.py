@@ -10,6 +10,7 @@ from typing import Any
 
 from upshot.core.rows import Rows
 from upshot.database.changes import Changes
+from upshot.database.files.spark_frames import quoted
 from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import lost_rows, spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
@@ -67,16 +68,16 @@ class SparkDelta:
         rows = data.inserted + data.deleted
         if rows <= FEW:
             return
-        history = self._session.sql(f"describe history delta.{_quoted(spark_path(path))} limit 1")
+        history = self._session.sql(f"describe history delta.{quoted(spark_path(path))} limit 1")
         written = history.select("operationMetrics").first()[0].get("numOutputRows")
         if written is not None and int(written) != rows:
             raise lost_rows(_table(path), rows, int(written))
 
     def merge(self, path: str, application: str, version: int, data: CountedFrame, columns: list[str]) -> None:
-        names = [_quoted(column) for column in columns]
+        names = [quoted(column) for column in columns]
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
         statement = (
-            f"MERGE INTO delta.{_quoted(spark_path(path))} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
+            f"MERGE INTO delta.{quoted(spark_path(path))} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
             f"WHEN MATCHED AND s.{CHANGE} = -1 THEN DELETE "
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
@@ -108,7 +109,3 @@ def _stamped(settings: Any, application: str, version: int) -> Iterator[None]:
     finally:
         settings.unset(_APPLICATION)
         settings.unset(_VERSION)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -11,6 +11,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.database.changes import Changes
+from upshot.database.files.spark_frames import quoted
 from upshot.pipeline.sinks.sink import CHANGE, VERSION
 
 FEW = 100_000
@@ -68,7 +69,7 @@ def frame_of(rows: Rows, session: Any) -> Any:
     found = rows.to_spark(session)
     # Decimals have more digits on Spark than their column declares.
     types = zip(rows.columns, (declared_type(type) for type in rows.schema.types), strict=True)
-    return found.select(*(found[_quoted(name)].cast(type).alias(name) for name, type in types))
+    return found.select(*(found[quoted(name)].cast(type).alias(name) for name, type in types))
 
 
 def log_frame(changes: Changes, session: Any, version: int) -> Any:
@@ -87,7 +88,3 @@ def log_frame(changes: Changes, session: Any, version: int) -> Any:
 def _small_frame(table: pa.Table, session: Any) -> Any:
     # Spark takes an empty chunk for the end of the table, and loses what comes after it.
     return session.createDataFrame(table.combine_chunks())
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

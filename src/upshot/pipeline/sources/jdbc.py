@@ -101,7 +101,6 @@ class JdbcQuery:
     """The whole table. Its content is a hash that the database computes over all rows."""
 
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
-        self.relation = schema.name
         self._schema = schema
         self._connection = Connection(config)
         self._query = whole_query(config)

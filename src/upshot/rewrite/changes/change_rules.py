@@ -19,11 +19,10 @@ ABSENT_IN = {"plus": "old", "minus": "new"}
 
 @dataclass(frozen=True, slots=True)
 class Differential:
-    """A clause driven by the change of its atom at `position`: `driver` is the atom over the change's relation, `rest`
+    """A clause driven by the change of one of its atoms: `driver` is the atom over the change's relation, `rest`
     the other literals."""
 
     number: int
-    position: int
     driver: Atom
     rest: tuple[Literal, ...]
 
@@ -44,7 +43,7 @@ def differentials(
             state = own[against] if own is not None and atom.relation in layer else against
         driver = Atom(demand.name(atom.relation, state), atom.args, span=atom.span)
         rest = [literal for i, literal in enumerate(clause.body) if i != position]
-        yield Differential(number, position, driver, (*(guards(atom, clause.types) if negated else ()), *rest))
+        yield Differential(number, driver, (*(guards(atom, clause.types) if negated else ()), *rest))
 
 
 def add_net_rule(

@@ -35,8 +35,6 @@ class PartialViews:
 
     clauses: tuple[Clause, ...]
     schemas: Mapping[str, Schema]
-    copies: Mapping[str, str] = field(default_factory=dict)
-    """Each copy, and the view it is a part of."""
 
 
 def partial_views(
@@ -54,7 +52,7 @@ def partial_views(
         stratify(known, [*program.clauses, *found])
     except ProgramError:
         return None
-    return PartialViews(tuple(found), copying.schemas, copying.originals)
+    return PartialViews(tuple(found), copying.schemas)
 
 
 @dataclass(slots=True)
@@ -65,7 +63,6 @@ class _Copying:
     schemas: dict[str, Schema] = field(default_factory=dict)
     clauses: list[Clause] = field(default_factory=list)
     names: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    originals: dict[str, str] = field(default_factory=dict)
     waiting: list[tuple[str, str]] = field(default_factory=list)
     rules: dict[str, list[Clause]] = field(default_factory=dict)
 
@@ -238,7 +235,6 @@ class _Copying:
             bound = tuple(Column(c.name, c.type.widest()) for c, letter in columns if letter == "b")
             self.schemas[asked] = Schema(asked, bound, Role.VIEW)
             self.names[key] = name, asked
-            self.originals[name] = view
             self.waiting.append(key)
         return self.names[key]
 

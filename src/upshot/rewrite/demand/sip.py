@@ -32,7 +32,7 @@ def next_literal(
     does not need its result. Not `outward`: atoms as they stand, from left to right. `given`: the variables that were
     bound before the first join. `rule`: the body that the literals are of."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
-    filters = [i for i in ready if not isinstance(waiting[i], Atom) and not _is_negation(waiting[i])]
+    filters = [i for i in ready if not isinstance(waiting[i], Atom) and not is_negation(waiting[i])]
     for i in filters:
         if not can_fail(waiting[i], types):
             return i
@@ -44,7 +44,7 @@ def next_literal(
     if independent:
         few = [i for i in independent if _relation(waiting[i]) in small]
         return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
-    negations = [i for i in ready if _is_negation(waiting[i])]
+    negations = [i for i in ready if is_negation(waiting[i])]
     if len(filters) > 1 and not negations:
         use = uses(rule)
         return min(filters, key=lambda i: (use.get(waiting[i], Use.HEAD), i))
@@ -89,7 +89,7 @@ def _is_ready(literal: Literal, bound: Collection[str]) -> bool:
             return all(name in bound for name in variables(literal))
 
 
-def _is_negation(literal: Literal) -> bool:
+def is_negation(literal: Literal) -> bool:
     return isinstance(literal, Not) and isinstance(literal.body, Atom)
 
 

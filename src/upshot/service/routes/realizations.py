@@ -26,7 +26,7 @@ from upshot.service.access.scopes import EVERYTHING, Scopes
 from upshot.service.feed.past import past_database
 from upshot.service.service import Service
 from upshot.service.wire.answers import json_response, listed
-from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Wish, read_object, require_keys, wish
+from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Wish, read_object, require_keys, wish, wrong
 from upshot.service.wire.errors import RequestError
 from upshot.service.wire.shapes import (
     ERRORS,
@@ -152,11 +152,11 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
     patterns = _patterns(parts, schemas, scopes)
     free = content.get("side_effect_free_first", False)
     if not isinstance(free, bool):
-        raise _bad("`side_effect_free_first` must be true or false", 'as in {"side_effect_free_first": true}')
+        raise wrong("`side_effect_free_first` must be true or false", 'as in {"side_effect_free_first": true}')
     asked = wish(parts, "the request", schemas, scopes)
     prefer = content.get("prefer")
     if prefer not in (None, LEAST_SIDE_EFFECTS):
-        raise _bad(f"`prefer` must be `{LEAST_SIDE_EFFECTS}`", f'as in {{"prefer": "{LEAST_SIDE_EFFECTS}"}}')
+        raise wrong(f"`prefer` must be `{LEAST_SIDE_EFFECTS}`", f'as in {{"prefer": "{LEAST_SIDE_EFFECTS}"}}')
     if not asked.size and not patterns and content.get("repair") is None:
         hint = 'give rows to insert or delete, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
         raise RequestError(400, "empty-request", "the request is empty", help=hint)
@@ -192,7 +192,7 @@ def _patterns(parts: dict[str, Any], schemas: Mapping[str, Schema], scopes: Scop
             kept[name] = listed
     parts["delete"] = kept
     if len(found) > _MOST_NAMED:
-        raise _bad(f"`delete` must have at most {_MOST_NAMED:,} patterns", 'as in {"access": "access(\'ann\', _)"}')
+        raise wrong(f"`delete` must have at most {_MOST_NAMED:,} patterns", 'as in {"access": "access(\'ann\', _)"}')
     return tuple(found)
 
 
@@ -200,13 +200,13 @@ def _repair(name: Any, schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[s
     if name is None:
         return ()
     if not isinstance(name, str):
-        raise _bad("`repair` must be the name of a constraint, or `*`", "`GET /constraints` lists them")
+        raise wrong("`repair` must be the name of a constraint, or `*`", "`GET /constraints` lists them")
     constraints = [each for each, schema in schemas.items() if schema.role is Role.CONSTRAINT]
     if name == EVERYTHING:
         return tuple(constraints)
     scopes.require_read(name, schemas)
     if name not in constraints:
-        raise _bad(f"`{name}` is not a constraint", "`GET /constraints` lists them")
+        raise wrong(f"`{name}` is not a constraint", "`GET /constraints` lists them")
     return (name,)
 
 
@@ -215,7 +215,7 @@ def _places(
 ) -> list[str]:
     """Names of relations that may be read, with a sign or without."""
     if not isinstance(given, kind) or len(given) > _MOST_NAMED or not all(isinstance(each, str) for each in given):
-        raise _bad(f"`{word}` must name base relations, at most {_MOST_NAMED:,}", 'as in ["granted", "+member"]')
+        raise wrong(f"`{word}` must name base relations, at most {_MOST_NAMED:,}", 'as in ["granted", "+member"]')
     for each in given:
         scopes.require_read(each[1:] if each[:1] in ("+", "-") else each, known)
     return list(given)
@@ -226,7 +226,7 @@ def _cost(given: Any, known: Collection[str], scopes: Scopes) -> dict[str, float
     for name in _places(given, dict, "cost", known, scopes):
         price = given[name]
         if isinstance(price, bool) or not isinstance(price, int | Decimal) or not 0 <= price <= _DEAREST:
-            raise _bad(f"the `cost` of `{name[:60]}` must be a number from 0 to {_DEAREST:,}", 'as in {"-granted": 5}')
+            raise wrong(f"the `cost` of `{name[:60]}` must be a number from 0 to {_DEAREST:,}", 'as in {"-granted": 5}')
         found[name] = float(price) if isinstance(price, Decimal) else price
     return found
 
@@ -235,11 +235,11 @@ def _bounds(given: Any) -> Bounds:
     keys = ("seconds", "size", "rounds", "new_constants", "constants")
     listed = f"its keys are {', '.join(keys)}"
     if not isinstance(given, dict):
-        raise _bad("`bounds` must be an object", listed)
+        raise wrong("`bounds` must be an object", listed)
     require_keys(given, keys, "`bounds`")
     plain, seconds = Bounds(), given.get("seconds", _LONGEST)
     if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 < seconds <= _LONGEST:
-        raise _bad(f"`seconds` must be a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
+        raise wrong(f"`seconds` must be a positive number of at most {_LONGEST:,}", 'as in {"bounds": {"seconds": 5}}')
     return Bounds(
         _whole(given.get("rounds", plain.rounds), "rounds", 1, MOST_ROUNDS),
         _whole(given.get("new_constants", plain.new_constants), "new_constants", 0, MOST_NEW),
@@ -252,11 +252,11 @@ def _bounds(given: Any) -> Bounds:
 def _constants(given: Any) -> tuple[Any, ...]:
     """Values to try, each as every type of column would read it: JSON has no dates, and no decimals."""
     if not isinstance(given, list) or len(given) > _MOST_NAMED:
-        raise _bad(f"`constants` must be a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
+        raise wrong(f"`constants` must be a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
     found: dict[tuple[type, Any], Any] = {}
     for value in given:
         if not isinstance(value, str | int | float | Decimal):
-            raise _bad("`constants` must be texts, numbers, true or false", 'as in {"constants": ["ops", 7]}')
+            raise wrong("`constants` must be texts, numbers, true or false", 'as in {"constants": ["ops", 7]}')
         meant = [Decimal(value)] if not isinstance(value, str | bool) else []
         for kind in (each for each in Kind if each is not Kind.DECIMAL):
             with suppress(JsonMisfit):
@@ -267,12 +267,8 @@ def _constants(given: Any) -> tuple[Any, ...]:
 
 def _whole(value: Any, word: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(f"`{word}` must be an integer from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
+        raise wrong(f"`{word}` must be an integer from {low:,} to {high:,}", f'as in {{"{word}": {max(low, 3)}}}')
     return value
-
-
-def _bad(message: str, help: str = "") -> RequestError:
-    return RequestError(400, "bad-request", message, help=help)
 
 
 def require_reach(relations: Collection[str], database: Database, scopes: Scopes) -> None:

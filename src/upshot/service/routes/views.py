@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from upshot.service import logs
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_selection, read_selection
 from upshot.service.feed.selections import selection
+from upshot.service.feed.sse import disconnected
 from upshot.service.service import Service
 from upshot.service.wire.answers import (
     ARROW,
@@ -37,10 +38,6 @@ from upshot.service.wire.pages import LONGEST_CURSOR, Listing, Page, PageRequest
 from upshot.service.wire.shapes import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
 from upshot.syntax import parse_query
 
-if TYPE_CHECKING:
-    from upshot.service.service import Service
-
-
 PIECE = 20_000
 """Rows of a piece."""
 PATIENCE = 30.0
@@ -58,7 +55,7 @@ class WholeAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._service.sending_whole():
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            gone = asyncio.ensure_future(_disconnected(receive))
+            gone = asyncio.ensure_future(disconnected(receive))
             try:
                 while (piece := await self._service.run_piece(lambda: next(self._pieces, None))) is not None:
                     async with asyncio.timeout(PATIENCE):
@@ -71,11 +68,6 @@ class WholeAnswer(Response):
                 logs.service.warning("a client did not take a large answer in %g seconds", PATIENCE)
             finally:
                 gone.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 router = APIRouter(tags=["reading"], responses=ERRORS)

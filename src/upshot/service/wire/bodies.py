@@ -50,7 +50,7 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
         raise RequestError(408, "timeout", "the body did not arrive in time", retryable=True) from None
     content = parse_json(raw, exact=exact)
     if not isinstance(content, dict):
-        raise _bad("the body must be a JSON object", _EXAMPLE)
+        raise wrong("the body must be a JSON object", _EXAMPLE)
     require_keys(content, keys, "the body")
     return content
 
@@ -59,7 +59,7 @@ def require_keys(content: Mapping[str, Any], keys: Collection[str], place: str) 
     """`bad-request` for a key that is none of these, with the place, the key and those that could be meant."""
     for key in content:
         if key not in keys:
-            raise _bad(f"unknown key {key_in_words(key)} in {place}", _instead(key, keys, "keys"))
+            raise wrong(f"unknown key {key_in_words(key)} in {place}", _instead(key, keys, "keys"))
 
 
 def key_in_words(key: str) -> str:
@@ -77,7 +77,7 @@ def require_parameters(given: Collection[str], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             words = f"unknown parameter {key_in_words(name)}"
-            raise _bad(words, _instead(name, known, "parameters"))
+            raise wrong(words, _instead(name, known, "parameters"))
 
 
 def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
@@ -116,11 +116,11 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise _bad(f"duplicate key {key_in_words(twice)} in an object", "put all rows into one list")
+        raise wrong(f"duplicate key {key_in_words(twice)} in an object", "put all rows into one list")
     return found
 
 
-def _bad(message: str, help: str = "") -> RequestError:
+def wrong(message: str, help: str = "") -> RequestError:
     return RequestError(400, "bad-request", message, help=help)
 
 
@@ -192,7 +192,7 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes,
     """Read the requested facts from the parts `insert` and `delete` of an object. A relation that may not be read is
     `not-found`, like one that does not exist."""
     if not isinstance(content, dict):
-        raise _bad(f"{word} must be an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
+        raise wrong(f"{word} must be an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
     require_keys(content, ("insert", "delete"), word)
 
     def may_read(name: str) -> None:
@@ -206,12 +206,12 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes,
 
 def _require_notes(meta: Any) -> None:
     if not isinstance(meta, dict) or RESERVED in meta:
-        raise _bad(f"`meta` must be an object without the key `{RESERVED}`")
+        raise wrong(f"`meta` must be an object without the key `{RESERVED}`")
     try:
         text = json.dumps(meta, ensure_ascii=False, allow_nan=False, default=_number)
         text.encode()
     except (TypeError, ValueError, RecursionError):
-        raise _bad("`meta` cannot be stored") from None
+        raise wrong("`meta` cannot be stored") from None
     if len(text) > _LONGEST_NOTES:
         raise RequestError(413, "too-large", f"`meta` may have at most {_LONGEST_NOTES:,} characters")
 
@@ -230,7 +230,7 @@ def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callable[[str], None]) -> Facts:
     if not isinstance(part, dict):
-        raise _bad(f"`{word}` must be an object: rows by relation", _EXAMPLE)
+        raise wrong(f"`{word}` must be an object: rows by relation", _EXAMPLE)
     found: Facts = {}
     for name, rows in part.items():
         try:
@@ -239,7 +239,7 @@ def _facts(part: Any, word: str, schemas: Mapping[str, Schema], require: Callabl
             refused.message = f"`{word}`: {refused.message}"
             raise
         if not isinstance(rows, list):
-            raise _bad(f"`{word}` must have a list of rows for each relation", _EXAMPLE)
+            raise wrong(f"`{word}` must have a list of rows for each relation", _EXAMPLE)
         found[name] = _rows(rows, word, schemas[name])
     return found
 

@@ -33,7 +33,6 @@ from upshot.values.functors import MARK, bare_name, is_functor, signature_of
 class _Spec:
     """An aggregate as written; `value` is None for `count(*)`."""
 
-    node: exp.Expression
     signature: str
     function: str
     distinct: bool
@@ -164,12 +163,12 @@ class _Grouping:
             counts_rows = False
         if fold:
             (wanted,), _ = signature_of(fold)
-            return _Spec(node, signature, fold, distinct, argument_of(self._block, argument, wanted))
+            return _Spec(signature, fold, distinct, argument_of(self._block, argument, wanted))
         value = None if counts_rows else value_of(self._block, argument)
         if function == "mean" and value is not None and value.kind is Kind.DECIMAL:
             function = "average"
         self._refuse_kind(node, function, value)
-        return _Spec(node, signature, function, distinct and function not in ("min", "max"), value)
+        return _Spec(signature, function, distinct and function not in ("min", "max"), value)
 
     def _folded(self, node: exp.Expression) -> exp.Expression:
         """The argument of a fold of the user."""
@@ -217,7 +216,7 @@ class _Grouping:
         keys.append(combined([text], lambda terms: call("window_text", terms), SYMBOL))
         value = replace(joined_keys(keys, block), type=SYMBOL.optional() if text.nullable else SYMBOL)
         between = plain(Constant("", SYMBOL), SYMBOL) if separator.type is None else separator
-        return _Spec(node, signature, "sequence", False, value, between)
+        return _Spec(signature, "sequence", False, value, between)
 
     def _refuse_kind(self, node: exp.Expression, function: str, value: Value | None) -> None:
         if value is None or value.type is None:

@@ -38,7 +38,6 @@ _DIGITS = 8
 class Shown(Protocol):
     """Something that can be looked at whole."""
 
-    relation: str
     steady: bool
     """True if one read sees one state; otherwise changes made during the read are read again."""
 
