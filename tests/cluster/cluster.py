@@ -217,6 +217,7 @@ def session(cluster: Cluster, **settings: str) -> Any:
         "spark.ui.enabled": "false",
         **object_store.session_settings(),
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine Python and Java take long to meet
         # What is lost is noticed in a second or two, not in the two minutes that suit a data center.
         "spark.network.timeout": "20s",
         "spark.network.timeoutInterval": "5s",

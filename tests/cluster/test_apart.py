@@ -160,10 +160,15 @@ def test_random_programs_are_exact(
 
 
 STATEMENTS = (
-    test_engine_statements.test_statements_in_any_order_mean_what_they_mean_locally,
-    test_engine_statements.test_upserts_and_conflicts_by_key,
-    test_engine_statements.test_a_key_of_a_counted_view_compares_rows_without_their_number_of_derivations,
     test_engine_statements.test_rows_of_every_type_come_as_tuples_arrow_and_frames_and_go_the_same_ways,
+    *(
+        pytest.param(each, marks=pytest.mark.deep)
+        for each in (
+            test_engine_statements.test_statements_in_any_order_mean_what_they_mean_locally,
+            test_engine_statements.test_upserts_and_conflicts_by_key,
+            test_engine_statements.test_a_key_of_a_counted_view_compares_rows_without_their_number_of_derivations,
+        )
+    ),
 )
 
 

@@ -26,6 +26,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     # A zone that leaks shows in every value; plans die young, and room for them halves the time of their collection.
     "spark.driver.extraJavaOptions": "-Duser.timezone=America/St_Johns -Xmn512m",
+    "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine Python and Java take long to meet
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for the log of a table of three rows
     "spark.log.level": "OFF",  # failing tasks are what several tests provoke
 }

@@ -28,6 +28,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xmn512m",  # plans die young: a quarter of the collections, half their time
     "spark.driver.bindAddress": "127.0.0.1",  # a machine without a resolvable host name has loopback all the same
     "spark.driver.host": "127.0.0.1",
+    "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine Python and Java take long to meet
     "spark.ui.enabled": "false",  # no port, no web server thread, no job history in memory
     "spark.ui.showConsoleProgress": "false",  # the bar would be drawn over pytest's output
     "spark.sql.shuffle.partitions": "2",  # of the user's session; 200 empty tasks would cost a second a shuffle

@@ -58,6 +58,7 @@ def postgres(cluster: Cluster) -> Iterator[Postgres]:
     peer.close()
 
 
+@pytest.mark.slow
 def test_each_spelling_has_the_rows_that_postgresql_gives_it_after_every_change(postgres: Postgres) -> None:
     with upshot.connect() as db:
         db.define(TABLE.definition())
