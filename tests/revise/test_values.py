@@ -195,6 +195,12 @@ def test_a_value_that_is_left_no_choice_is_named() -> None:
     assert stated(database(program).realize({"p": [()]})) == [(["+e(10)"], ())]
 
 
+def test_a_value_that_is_left_no_choice_at_all_does_not_exist() -> None:
+    program = ".decl e(x: number) .decl p() p() :- e(X), X >= 1, X <= 2, X != 1, X != 2."
+    found = database(program).realize({"p": [()]})
+    assert (list(found), found.status) == ([], "none exists")
+
+
 def test_what_was_tried_for_new_values_is_shown_as_such_wherever_it_is() -> None:
     program = """
         .decl a(x: number)  .decl b(x: number)  .decl e(x: number)  .decl v(x: number)  .decl w(x: number)  .decl r()

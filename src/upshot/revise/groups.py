@@ -94,14 +94,9 @@ class GroupRules:
         less, equal, greater = solver.atom(), solver.atom(), solver.atom()
         native = self._native(number)
         open_ = self.free
-        for each in (less, equal):
-            solver.rule(each, [open_], choice=True)
-        solver.rule(None, [less, equal])
-        solver.rule(greater, [open_, -less, -equal])
+        solver.decide((less, equal, greater), [open_])
         if native is None:
-            for each in (less, equal):
-                solver.rule(each, [-open_], choice=True)
-            solver.rule(greater, [-open_, -less, -equal])
+            solver.decide((less, equal, greater), [-open_])
         else:
             at_least, above = native
             fold = self.group.fold
@@ -150,20 +145,14 @@ class GroupRules:
         on = solver.any_of(each for key, value in self._rows for each in self._row(key, value, 0, border))
         less, equal, greater = solver.atom(), solver.atom(), solver.atom()
         first, last = (less, greater) if is_min else (greater, less)
-        if self.rest is None:
-            solver.rule(first, [beyond])
-            solver.rule(equal, [on, -beyond])
-            solver.rule(last, [self.is_there, -on, -beyond])
-            return less, equal, greater
-        for each in (less, equal):
-            solver.rule(each, [self.rest], choice=True)
-        solver.rule(None, [less, equal])
-        solver.rule(greater, [self.rest, -less, -equal])
-        solver.rule(first, [beyond, -self.rest])
-        solver.rule(equal, [on, -beyond, -self.rest])
-        solver.rule(last, [self.is_there, -on, -beyond, -self.rest])
-        # Rows that come cannot take back what others do.
-        solver.rule(None, [beyond, self.rest, -first])
+        known = [] if self.rest is None else [-self.rest]
+        solver.rule(first, [beyond, *known])
+        solver.rule(equal, [on, -beyond, *known])
+        solver.rule(last, [self.is_there, -on, -beyond, *known])
+        if self.rest is not None:
+            solver.decide((less, equal, greater), [self.rest])
+            # Rows that come cannot take back what others do.
+            solver.rule(None, [beyond, self.rest, -first])
         return less, equal, greater
 
     def _row(self, key: Key, value: Any, side: int, border: Linear) -> list[int]:

@@ -171,11 +171,16 @@ class Solver:
             self.rule(signs[2], [], choice=True)
             self.rule(signs[0], [-signs[2]])
             return signs
-        for each in signs[:2]:
-            self.rule(each, [], choice=True)
-        self.rule(None, [signs[0], signs[1]])
-        self.rule(signs[2], [-signs[0], -signs[1]])
+        self.decide(signs, [])
         return signs
+
+    def decide(self, signs: tuple[int, int, int], body: Sequence[int]) -> None:
+        """Lets the solver decide freely on one of three signs."""
+        less, equal, greater = signs
+        self.rule(less, body, choice=True)
+        self.rule(equal, body, choice=True)
+        self.rule(None, [less, equal])
+        self.rule(greater, [*body, -less, -equal])
 
     def _total(self, subject: Subject) -> tuple[GroupNode, Linear, Fraction] | None:
         """The group of which a subject compares the value, with a number or of an extreme with what moves; what that

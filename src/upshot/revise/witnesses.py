@@ -70,13 +70,16 @@ def bounds_of(stated: Conditions, types: Mapping[str, Type]) -> dict[str, Ends]:
         for border, signs in borders:
             for name, factor in border.parts:
                 other, step = border.solved(name), unit(types[name])
-                low, high = found[name]
-                if (-1 if factor > 0 else 1) not in signs and (end := _end(other, found, 0)) is not None:
-                    least = _least(end, step, is_met=0 in signs)
+                (low, high), (start, end) = found[name], (_end(other, found, 0), _end(other, found, 1))
+                if (-1 if factor > 0 else 1) not in signs and start is not None:
+                    least = _least(start, step, is_met=0 in signs)
                     low = least if low is None else max(low, least)
-                if (1 if factor > 0 else -1) not in signs and (end := _end(other, found, 1)) is not None:
+                if (1 if factor > 0 else -1) not in signs and end is not None:
                     most = -_least(-end, step, is_met=0 in signs)
                     high = most if high is None else min(high, most)
+                if 0 not in signs and start is not None and start == end and step is not None:
+                    low = start + step if low == start else low
+                    high = start - step if high == start else high
                 found[name] = low, high
         if found == before:
             break
