@@ -231,7 +231,7 @@ def test_an_absent_row_says_why_it_is_not_there_and_how_it_could_be(browser: Bro
     browser.go(at(access, "#/view/access"))
     browser.click("make a row true or false…")
     wish(browser, "access", ["eve", "deploy"], "why, or why not?")
-    browser.shows("dialog", "how near each rule comes")
+    browser.shows("dialog", "nearest attempts of each rule")
     browser.shows("#why-not", '✗ member("eve", "ops")')
     browser.shows("#fixes", "Becomes true with (")
     browser.shows("#fixes", '+member("eve", "ops")')
