@@ -19,10 +19,10 @@ _SPARSE = 16
 _MOST_CELLS = 2**31 - 2
 
 _SLACK = 256
-"""Cells that a load makes have room for one more line in so many."""
+"""Cells that a load makes have room for one more line or place in so many."""
 
 _WIDER = 8
-"""The same, of lines and places, where cells are laid out anew: the next time must be far away."""
+"""The same where cells are laid out anew: the next time must be far away."""
 
 _FEWEST = 8
 _PIECE = 1 << 22
@@ -76,12 +76,7 @@ def size_of(owners: Numbers, places: Numbers, slack: int = _SLACK) -> int | None
 
 def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers) -> Numbered:
     """Give the places of each block, which are in the order of blocks, the numbers that a load needs."""
-    return _numbered_places(blocks, lines, owners, places, counts, rounded(counts))
-
-
-def rounded(codes: Numbers) -> Numbers:
-    """The next multiples of eight."""
-    return -(-codes // 8) * 8
+    return _numbered_places(blocks, lines, owners, places, counts, _roomy(counts, _SLACK))
 
 
 def _numbered_places(
@@ -102,7 +97,7 @@ def ranges(firsts: Numbers, counts: Numbers) -> Numbers:
 
 def _roomy(codes: Numbers, slack: int) -> Numbers:
     """Multiples of eight, so that a line starts at a word."""
-    return rounded(codes + np.maximum(codes // slack, _FEWEST))
+    return -(-(codes + np.maximum(codes // slack, _FEWEST)) // 8) * 8
 
 
 def _free_lines(lines: int, slack: int) -> int:
@@ -304,9 +299,12 @@ class Cells:
         """The lines and the places that have rows."""
         bits, (starts, lows) = self.bits(), self._spans()
         places = np.zeros(len(self._places.codes()) + _FEWEST, np.bool_)
-        for start, end, low in zip(starts[:-1].tolist(), starts[1:].tolist(), lows.tolist(), strict=True):
-            seen = places[low : low + end - start]
-            np.logical_or(seen, bits[start:end], out=seen)
+        lengths = np.diff(starts)
+        for line in np.argsort(-lengths).tolist():  # the longest first: most others then have nothing to add
+            start, low, length = starts[line], lows[line], lengths[line]
+            seen = places[low : low + length]
+            if not seen.all():
+                np.logical_or(seen, bits[start : start + length], out=seen)
         return np.bitwise_or.reduceat(bits, starts[:-1]) != 0, places[:-_FEWEST]
 
     def widened(self, account: Account, rows: int) -> tuple[Cells, Callable[[Places], Places]] | None:
@@ -331,7 +329,7 @@ class Cells:
         numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, rooms)
         starts = np.concatenate([[0], np.cumsum(rooms[of_lines.owners])])
         wider = Cells(account, shape, numbered, Buffer(account=account), starts, numbered.lows[of_lines.owners], _WIDER)
-        line_of, place_of = np.zeros(self._count, np.int64), np.zeros(len(self._places.codes()), np.int64)
+        line_of, place_of = np.full(self._count, -1), np.full(len(self._places.codes()), -1)
         line_of[lines] = of_lines.positions[: len(lines)]
         place_of[places] = ranges(numbered.lows, counts)[held.positions[: len(places)]]
         self._copy(wider, lines, line_of, place_of)
@@ -347,12 +345,18 @@ class Cells:
     def _copy(self, wider: Cells, lines: Numbers, line_of: Numbers, place_of: Numbers) -> None:
         """Copy the cells of lines to the lines and places that they have in other cells."""
         (starts, lows), (others, other_lows) = self._spans(), wider._spans()
-        old, new = self.bits(), wider.bits()
+        old, new, ends = self.bits(), wider.bits(), starts[1:]
+        first, last = _edges(self._places.owners(), np.flatnonzero(place_of >= 0))
         for line in lines.tolist():
-            cells = old[starts[line] : starts[line + 1]]
-            used = np.flatnonzero(cells)
+            start, low, block = starts[line], lows[line], self._lines.owners()[line]
             at = others[line_of[line]] - other_lows[line_of[line]]
-            new[at + place_of[lows[line] + used]] = cells[used]
+            if first[block] < 0:
+                used = np.flatnonzero(old[start : ends[line]])
+                new[at + place_of[low + used]] = old[start + used]
+            else:  # places are moved together
+                begin, end = max(low, first[block]), min(low + ends[line] - start, last[block] + 1)
+                to = at + place_of[begin]
+                new[to : to + end - begin] = old[start + begin - low : start + end - low]
 
     def release(self) -> None:
         for buffer in self._buffers:
@@ -383,6 +387,17 @@ class _Ordered:
     codes: Codes
     owners: Numbers
     positions: Numbers
+
+
+def _edges(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
+    """The first and the last of some places of each block; the first is -1 where others are between them."""
+    of = owners[places]
+    counts = np.bincount(of, minlength=int(owners.max()) + 1)
+    ends = np.cumsum(counts)
+    first, last = np.full(len(counts), -1), np.full(len(counts), -1)
+    first[counts > 0], last[counts > 0] = places[(ends - counts)[counts > 0]], places[(ends - 1)[counts > 0]]
+    first[last - first >= counts] = -1
+    return first, last
 
 
 def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _Ordered:
