@@ -101,7 +101,7 @@ def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
     nodes = _Nodes(len(blocks))
     targets, starts = nodes.number([targets, seeds[order, walk.moving]], [of_edges, of_seeds])
     numbered = loaded_places(blocks, lines[:, list(shape.pivots)], owners, nodes.codes, nodes.counts)
-    places = ranges(numbered.lows, nodes.counts)
+    places = ranges(numbered.lows, numbered.ends - numbered.lows)
     sources, is_reached = nodes.find(sources, of_edges)
     sources, targets = places[sources[is_reached]], places[targets[is_reached]]
     by_source = np.argsort(sources, kind="stable")
