@@ -47,7 +47,6 @@ def cells_without_room() -> Iterator[None]:
     however few cells are in use."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_roomy", lambda codes, slack: np.maximum(1, codes + (slack == cells._WIDER)))
-        patch.setattr(cells, "rounded", lambda codes: codes)
         patch.setattr(cells, "_SPARSE", NEVER)
         yield
 

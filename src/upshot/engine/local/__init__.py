@@ -30,12 +30,13 @@ driving rows. A slot is claimed in one step, after the row it leads to has been 
 growing a table's slots is shared the same way. Small changes stay on the calling thread.
 (docs/decisions/0004-shared-loads.md)
 
-Walks. A large closure is loaded one value of the column that stays after the other: what a walk has seen is marked in a
+Walks. A large closure is loaded one value of the columns that stay after the other: what a walk has seen is marked in a
 few kilobytes, and the table's slots are filled at the end. (docs/decisions/0007-closures-by-walks.md)
 
-Cells. A closure that has rows for most pairs of its values has no rows in memory: its values are numbered, and the
-state bits of each pair stand at a place computed from the two numbers. A walk's marks are these bits. What reads a row
-by its number knows both forms; a dense table turns into an ordinary one when it gets sparse.
+Cells. A closure that has rows for most combinations of its values has no rows in memory: each value of the columns that
+stay has a line, each value of the one that moves a place in it, where the state bits of the row stand. A walk's marks
+are these bits. What reads a row by its number knows both forms; a dense table turns into an ordinary one when it gets
+sparse.
 (docs/decisions/0009-closures-in-cells.md)
 
 First changes. A load of a thousand rows and more builds the indexes that changes will probe, and leaves room in sets

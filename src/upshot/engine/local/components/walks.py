@@ -38,6 +38,10 @@ _UNLIMITED = 1 << 40
 _SAMPLE = 64
 """The most walks from which the density of all is estimated."""
 
+_FULL = 0.75
+"""The share of the cells for all nodes in those for the spans of rows, beyond which lines are for all nodes: then they
+have room for new ones."""
+
 _WORTH_SHARING = 1 << 14
 """The fewest edges for which walks are shared between workers. Below it the rows have the same order in every run."""
 
@@ -47,8 +51,7 @@ def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work:
     table = tables[walk.view]
     seeds = table.take_loaded()
     plan = _plan(walk, seeds, lambda name: seeds if name == walk.view else tables[name].in_state(NEW))
-    walks = _DenseWalks if _is_dense(plan, table, runner) else _Walks
-    walks(plan, table, runner).run(work)
+    _walks(plan, table, runner).run(work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,11 @@ class _Plan:
     @property
     def walks(self) -> int:
         return len(self.numbered.lines)
+
+    def longest(self) -> int:
+        """The cells of lines for all nodes that walks can see."""
+        numbered = self.numbered
+        return int((numbered.highs - numbered.lows)[numbered.owners].sum())
 
     def part(self, chosen: Numbers) -> _Plan:
         """Some of the walks."""
@@ -93,7 +101,7 @@ def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
     nodes = _Nodes(len(blocks))
     targets, starts = nodes.number([targets, seeds[order, walk.moving]], [of_edges, of_seeds])
     numbered = loaded_places(blocks, lines[:, list(shape.pivots)], owners, nodes.codes, nodes.counts)
-    places = ranges(numbered.lows, nodes.counts)
+    places = ranges(numbered.lows, numbered.ends - numbered.lows)
     sources, is_reached = nodes.find(sources, of_edges)
     sources, targets = places[sources[is_reached]], places[targets[is_reached]]
     by_source = np.argsort(sources, kind="stable")
@@ -110,20 +118,21 @@ def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
             K.W_TARGETS: targets[by_source].astype(np.int32),
             K.W_CODES: numbered.places,
             K.W_LOWS: numbered.lows[owners],
-            K.W_HIGHS: numbered.ends[owners],
+            K.W_HIGHS: numbered.highs[owners],
         },
     )
 
 
-def _is_dense(plan: _Plan, table: Table, runner: Runner) -> bool:
-    """Test whether rows take few cells each, as some of the walks tell that are made for it."""
+def _walks(plan: _Plan, table: Table, runner: Runner) -> _Walks:
+    """The walks, into cells if rows take few cells each, as some of the walks tell that are made for it."""
     numbered = plan.numbered
-    cells = size_of(numbered.owners, numbered.ends - numbered.lows)
-    if cells is None:
-        return False
-    count = min(_SAMPLE, plan.walks)
-    sample = np.sort(np.random.default_rng(0).choice(plan.walks, count, replace=False))
-    return cells * count <= runner.most_cells * plan.walks * _DenseWalks(plan.part(sample), table, runner).sample()
+    cells, count = size_of(numbered.owners, numbered.ends - numbered.lows), min(_SAMPLE, plan.walks)
+    if cells is not None:
+        sample = plan.part(np.sort(np.random.default_rng(0).choice(plan.walks, count, replace=False)))
+        rows, used = _DenseWalks(sample, table, runner).sample()
+        if cells * count <= runner.most_cells * plan.walks * rows:
+            return _DenseWalks(plan, table, runner, is_full=used > _FULL * sample.longest())
+    return _Walks(plan, table, runner)
 
 
 def _groups(columns: Sequence[Codes]) -> tuple[Numbers, Numbers]:
@@ -293,12 +302,16 @@ class _Walks:
 
 
 class _DenseWalks(_Walks):
-    """Walks that copy their marks into cells: each has a line, as long as the span of what it has seen."""
+    """Walks that copy their marks into cells: each has a line, as long as the span of what it has seen, or of all that
+    it can see."""
+
+    def __init__(self, plan: _Plan, table: Table, runner: Runner, *, is_full: bool = False) -> None:
+        super().__init__(plan, table, runner)
+        self._shared[K.W_FULL] = is_full
 
     def run(self, work: ViewWork) -> None:
         account, numbered = self._table.storage.account, self._plan.numbered
-        longest = numbered.highs - numbered.lows + 16
-        memory = Buffer(int(longest[numbered.owners].sum()), account)
+        memory = Buffer(self._plan.longest() + 16 * self._plan.walks, account)  # a span may be rounded at both ends
         try:
             lines, done = self._marked(memory.address)
         except BaseException:
@@ -318,9 +331,9 @@ class _DenseWalks(_Walks):
         self._table.spread_if_sparse()
         self._count(work, done)
 
-    def sample(self) -> int:
-        """The number of rows, of which nothing is kept."""
-        return self._marked(0)[1]
+    def sample(self) -> tuple[int, int]:
+        """The numbers of rows, of which nothing is kept, and of cells that they would take."""
+        return self._marked(0)[1], int(self._shared[K.W_TAKEN])
 
     def _marked(self, cells: int) -> tuple[Codes, int]:
         """Mark the rows in zeroed cells, if there are any: where each walk has its own, and how many rows there are."""

@@ -43,8 +43,27 @@ def has_codes(numbers: int, number: int, index: int, key: int) -> int:
     return 1
 
 
+def number_of_one(numbers: int, owner: int, code: int) -> int:
+    """As `number_of`, of codes of one column."""
+    codes, owners = load8(numbers, L.N_CODES), load8(numbers, L.N_OWNERS)
+    slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
+    at = (finish(mix(owner, code)) * count) >> 31
+    entry = load4(slots, at)
+    while entry != 0:
+        if load8(codes, entry - 1) == code and load4(owners, entry - 1) == owner:
+            return entry - 1
+        at += 1
+        if at == count:
+            at = 0
+        entry = load4(slots, at)
+    return -1 - at
+
+
 def number_of(numbers: int, owner: int, index: int, key: int) -> int:
     """The number that the codes of the key have in a block, or `-1 - slot` with the slot where it would go."""
+    if load8(numbers, L.N_WIDTH) == 1:
+        code = load8(key, place_in(index, load8(load8(numbers, L.N_COLUMNS), 0)))
+        return number_of_one(numbers, owner, code)
     columns, owners = load8(numbers, L.N_COLUMNS), load8(numbers, L.N_OWNERS)
     slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
     state = owner
@@ -156,7 +175,10 @@ def new_cell(dense: int, key: int, size: int) -> int:
     """The cell of a row of which a code has no number yet; -1 if there is no room for it."""
     block = block_of(dense, 0, key)
     if block < 0:
-        return -1
+        slot, block = -1 - block, load8(dense, L.D_BLOCKS + L.N_COUNT)
+        if block == load8(dense, L.D_BLOCKS + L.N_ROOM):
+            return -1
+        enter_number(dense + 8 * L.D_BLOCKS, block, 0, slot, key)
     places, bounds = dense + 8 * L.D_PLACES, bounds_of(dense, block)
     place = number_of(places, block, 0, key)
     if place < 0:
@@ -350,8 +372,10 @@ def next_match(table: int, index: int, key: int, row: int, mask: int) -> int:
         place = place_at(dense, line, row)
     else:
         found = next_cell(flags, row + 1, load8(load8(dense, L.D_STARTS), line + 1), mask)
+    if found >= 0:
+        return found
     block = load4(load8(dense, L.D_LINES + L.N_OWNERS), line)
-    if found < 0 and has_columns(dense + 8 * L.D_LINES, index) == 0:
+    if has_columns(dense + 8 * L.D_LINES, index) == 0:
         found = first_from(table, block, line + 1, place, index, key, mask)
     if found >= 0 or has_columns(dense + 8 * L.D_BLOCKS, index) == 1:
         return found
@@ -370,8 +394,9 @@ def matching_cells(table: int, index: int, key: int, mask: int, found: int, room
 
 
 INNER = (
-    place_in, has_columns, has_codes, number_of, enter_number, block_of, bounds_of, cell_of, line_at, place_at,
-    find_cell, new_line, new_cell, add_cell, remove_cell, code_in, accept_cells, skip_empty, next_cell, next_across,
-    next_in_lines, has_any, first_from, first_in_block, first_in_blocks, first_match, next_match, matching_cells,
+    place_in, has_columns, has_codes, number_of_one, number_of, enter_number, block_of, bounds_of, cell_of, line_at,
+    place_at, find_cell, new_line, new_cell, add_cell, remove_cell, code_in, accept_cells, skip_empty, next_cell,
+    next_across, next_in_lines, has_any, first_from, first_in_block, first_in_blocks, first_match, next_match,
+    matching_cells,
 )  # fmt: skip
 ENTRIES = (number_codes,)

@@ -150,8 +150,9 @@ overload(memory.mix)(lambda state, value: lambda state, value: _mix(state, value
 overload(memory.finish)(lambda state: lambda state: _finish(state))
 
 _HOT = {
-    "add_row", "append", "call_rows", "chain_start", "claim", "equal_words", "find_tagged", "insert_all", "next_row",
-    "push", "start_probe", "tag_of", "take_row", "take_stored",
+    "add_row", "append", "bounds_of", "call_rows", "cell_of", "chain_start", "claim", "code_in", "equal_words",
+    "find_tagged", "insert_all", "line_at", "next_row", "place_at", "place_in", "push", "start_probe", "tag_of",
+    "take_row", "take_stored",
 }  # fmt: skip
 """Called for every candidate row: a call would cost as much as the work."""
 

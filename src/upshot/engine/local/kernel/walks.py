@@ -27,14 +27,15 @@ _AHEAD = 24
 # What all workers share.
 (
     W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_KEPT, W_FIRST, W_TARGETS, W_CODES, W_MOST, W_ARITY, W_COLUMN, W_LOWS, W_HIGHS,
-    W_CELLS, W_TAKEN, W_LINES,
-) = range(16)  # fmt: skip
+    W_CELLS, W_TAKEN, W_LINES, W_FULL,
+) = range(17)  # fmt: skip
 """The next walk and how many there are; where the seeds of each walk start; seeds; the values that stay, all columns of
 a walk together; where the edges of each node start; their targets; the value of each node; the most nodes of a walk;
 the columns of a row, and the one that moves; for each walk the first of the nodes that it can see, and their end. In a
 dense table W_CELLS is the address of the cells, of which W_TAKEN are taken, and W_LINES has for each walk the first of
-its cells and the node that this one stands for; where W_CELLS is 0 and W_LINES is not, rows are only counted."""
-SHARED_WORDS = 16
+its cells and the node that this one stands for; where W_CELLS is 0 and W_LINES is not, rows are only counted. W_FULL is
+1 if a walk takes a cell for each node that it can see, 0 if only for the span of those that it has seen."""
+SHARED_WORDS = 17
 
 # What each worker has.
 K_SEEN, K_QUEUE, K_ROWS, K_ROOM, K_BUDGET, K_WRITTEN, K_MATCHED, K_ROUNDS = range(8)
@@ -111,12 +112,13 @@ def end_walk(shared: int, worker: int, number: int, rows: int, length: int) -> N
 
 
 def end_line(shared: int, seen: int, number: int) -> None:
-    """Take cells for the span of what was seen, let it be in them, and forget it; eight nodes at a time."""
+    """Take cells for what was seen, let it be in them, and forget it; eight nodes at a time."""
     low, high = load8(load8(shared, W_LOWS), number) >> 3, (load8(load8(shared, W_HIGHS), number) + 7) >> 3
-    while load8(seen, low) == 0:
-        low += 1
-    while load8(seen, high - 1) == 0:
-        high -= 1
+    if load8(shared, W_FULL) == 0:
+        while load8(seen, low) == 0:
+            low += 1
+        while load8(seen, high - 1) == 0:
+            high -= 1
     start = fetch_add(shared, W_TAKEN, 8 * (high - low))
     cells, line = load8(shared, W_CELLS), load8(shared, W_LINES) + 16 * number
     store8(line, 0, start)

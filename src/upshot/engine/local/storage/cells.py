@@ -19,10 +19,10 @@ _SPARSE = 16
 _MOST_CELLS = 2**31 - 2
 
 _SLACK = 256
-"""Cells that a load makes have room for one more line in so many."""
+"""Cells that a load makes have room for one more line or place in so many."""
 
 _WIDER = 8
-"""The same, of lines and places, where cells are laid out anew: the next time must be far away."""
+"""The same where cells are laid out anew: the next time must be far away."""
 
 _FEWEST = 8
 _PIECE = 1 << 22
@@ -50,7 +50,8 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class Numbered:
     """The codes of blocks and lines, a row each, and of places; the block of each line, and the first place, the end of
-    the places in use, and the end of all places of each block. Places are in the order of blocks."""
+    the places in use, and the end of all places of each block, and of some that have no codes yet. Places are in the
+    order of blocks."""
 
     blocks: Codes
     lines: Codes
@@ -70,24 +71,23 @@ def size_of(owners: Numbers, places: Numbers, slack: int = _SLACK) -> int | None
     """The cells of lines for all places of their blocks, of which the numbers are given, with room for further ones;
     None if they are too many to be numbered."""
     rooms = _roomy(places, slack)
-    cells = int(rooms[owners].sum()) + int(_free_lines(len(owners), slack) * rooms.max())
+    cells = int(rooms[owners].sum()) + int(_free(len(owners), slack) * rooms.max())
     return cells if cells <= _MOST_CELLS else None
 
 
 def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers) -> Numbered:
     """Give the places of each block, which are in the order of blocks, the numbers that a load needs."""
-    return _numbered_places(blocks, lines, owners, places, counts, rounded(counts))
-
-
-def rounded(codes: Numbers) -> Numbers:
-    """The next multiples of eight."""
-    return -(-codes // 8) * 8
+    return _numbered_places(blocks, lines, owners, places, counts, _SLACK)
 
 
 def _numbered_places(
-    blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, rooms: Numbers
+    blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, slack: int
 ) -> Numbered:
-    """Give the places of each block, which are in the order of blocks, numbers with room behind them."""
+    """Give the places of each block, which are in the order of blocks, numbers with room behind them; some more blocks
+    have room only."""
+    if blocks.shape[1]:
+        counts = np.append(counts, np.zeros(_free(len(blocks), slack), np.int64))
+    rooms = _roomy(counts, slack)
     highs = np.cumsum(rooms)
     spread = np.zeros(int(highs[-1]), np.int64)
     spread[ranges(highs - rooms, counts)] = places
@@ -102,11 +102,12 @@ def ranges(firsts: Numbers, counts: Numbers) -> Numbers:
 
 def _roomy(codes: Numbers, slack: int) -> Numbers:
     """Multiples of eight, so that a line starts at a word."""
-    return rounded(codes + np.maximum(codes // slack, _FEWEST))
+    return -(-(codes + np.maximum(codes // slack, _FEWEST)) // 8) * 8
 
 
-def _free_lines(lines: int, slack: int) -> int:
-    return int(_roomy(np.array([lines]), slack)[0]) - lines
+def _free(codes: int, slack: int) -> int:
+    """The room beside so many lines or blocks."""
+    return int(_roomy(np.array([codes]), slack)[0]) - codes
 
 
 class Cells:
@@ -123,7 +124,7 @@ class Cells:
         self._distinct: dict[int, int] = {}
         try:
             lines, taken = len(numbered.lines), int(starts[-1])
-            room = lines + (_free_lines(lines, slack) if shape.pivots else 0)
+            room = lines + (_free(lines, slack) if shape.pivots else 0)
             widest = int((numbered.highs - numbered.lows).max())
             self.size = min(taken + (room - lines) * widest, max(taken, _MOST_CELLS))
             memory.reserve(self.size + 8)
@@ -156,7 +157,7 @@ class Cells:
             for at, column in enumerate(columns):
                 where[2 * column : 2 * column + 2] = numbers, at
         by_line = np.arange(lines)
-        of_blocks = np.zeros((len(numbered.blocks), L.BLOCK_WORDS), np.int64)
+        of_blocks = np.zeros((len(numbered.lows), L.BLOCK_WORDS), np.int64)
         for word, values in ((L.B_LOW, numbered.lows), (L.B_USED, numbered.ends), (L.B_HIGH, numbered.highs)):
             of_blocks[:, word] = values
         of_blocks[:, L.B_LINE] = lines
@@ -171,8 +172,8 @@ class Cells:
         ):  # fmt: skip
             self._set(word, value)
         blocks = np.zeros(len(numbered.blocks), np.int64)
-        owners = np.repeat(np.arange(len(blocks)), numbered.highs - numbered.lows)
-        self._blocks = self._number(L.D_BLOCKS, shape.carried, (numbered.blocks, blocks), len(blocks), account)
+        owners = np.repeat(np.arange(len(of_blocks)), numbered.highs - numbered.lows)
+        self._blocks = self._number(L.D_BLOCKS, shape.carried, (numbered.blocks, blocks), len(of_blocks), account)
         self._lines = self._number(L.D_LINES, shape.pivots, (numbered.lines, numbered.owners), room, account)
         self._places = self._number(L.D_PLACES, (shape.moving,), (numbered.places, owners), len(owners), account)
         self._set(L.D_PLACES + L.N_COUNT, int((numbered.ends - numbered.lows).sum()))
@@ -304,9 +305,12 @@ class Cells:
         """The lines and the places that have rows."""
         bits, (starts, lows) = self.bits(), self._spans()
         places = np.zeros(len(self._places.codes()) + _FEWEST, np.bool_)
-        for start, end, low in zip(starts[:-1].tolist(), starts[1:].tolist(), lows.tolist(), strict=True):
-            seen = places[low : low + end - start]
-            np.logical_or(seen, bits[start:end], out=seen)
+        lengths = np.diff(starts)
+        for line in np.argsort(-lengths).tolist():  # the longest first: most others then have nothing to add
+            start, low, length = starts[line], lows[line], lengths[line]
+            seen = places[low : low + length]
+            if not seen.all():
+                np.logical_or(seen, bits[start : start + length], out=seen)
         return np.bitwise_or.reduceat(bits, starts[:-1]) != 0, places[:-_FEWEST]
 
     def widened(self, account: Account, rows: int) -> tuple[Cells, Callable[[Places], Places]] | None:
@@ -327,13 +331,12 @@ class Cells:
         size = size_of(of_lines.owners, counts, _WIDER)
         if size is None or is_sparse(size, rows):
             return None
-        rooms = _roomy(counts, _WIDER)
-        numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, rooms)
-        starts = np.concatenate([[0], np.cumsum(rooms[of_lines.owners])])
+        numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, _WIDER)
+        starts = np.concatenate([[0], np.cumsum((numbered.highs - numbered.lows)[of_lines.owners])])
         wider = Cells(account, shape, numbered, Buffer(account=account), starts, numbered.lows[of_lines.owners], _WIDER)
-        line_of, place_of = np.zeros(self._count, np.int64), np.zeros(len(self._places.codes()), np.int64)
+        line_of, place_of = np.full(self._count, -1), np.full(len(self._places.codes()), -1)
         line_of[lines] = of_lines.positions[: len(lines)]
-        place_of[places] = ranges(numbered.lows, counts)[held.positions[: len(places)]]
+        place_of[places] = ranges(numbered.lows, numbered.ends - numbered.lows)[held.positions[: len(places)]]
         self._copy(wider, lines, line_of, place_of)
 
         def moved(numbers: Places) -> Places:
@@ -347,12 +350,18 @@ class Cells:
     def _copy(self, wider: Cells, lines: Numbers, line_of: Numbers, place_of: Numbers) -> None:
         """Copy the cells of lines to the lines and places that they have in other cells."""
         (starts, lows), (others, other_lows) = self._spans(), wider._spans()
-        old, new = self.bits(), wider.bits()
+        old, new, ends = self.bits(), wider.bits(), starts[1:]
+        first, last = _edges(self._places.owners(), np.flatnonzero(place_of >= 0))
         for line in lines.tolist():
-            cells = old[starts[line] : starts[line + 1]]
-            used = np.flatnonzero(cells)
+            start, low, block = starts[line], lows[line], self._lines.owners()[line]
             at = others[line_of[line]] - other_lows[line_of[line]]
-            new[at + place_of[lows[line] + used]] = cells[used]
+            if first[block] < 0:
+                used = np.flatnonzero(old[start : ends[line]])
+                new[at + place_of[low + used]] = old[start + used]
+            else:  # places are moved together
+                begin, end = max(low, first[block]), min(low + ends[line] - start, last[block] + 1)
+                to = at + place_of[begin]
+                new[to : to + end - begin] = old[start + begin - low : start + end - low]
 
     def release(self) -> None:
         for buffer in self._buffers:
@@ -383,6 +392,17 @@ class _Ordered:
     codes: Codes
     owners: Numbers
     positions: Numbers
+
+
+def _edges(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
+    """The first and the last of some places of each block; the first is -1 where others are between them."""
+    of = owners[places]
+    counts = np.bincount(of, minlength=int(owners.max()) + 1)
+    ends = np.cumsum(counts)
+    first, last = np.full(len(counts), -1), np.full(len(counts), -1)
+    first[counts > 0], last[counts > 0] = places[(ends - counts)[counts > 0]], places[(ends - 1)[counts > 0]]
+    first[last - first >= counts] = -1
+    return first, last
 
 
 def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _Ordered:
