@@ -47,8 +47,8 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """What a rule does with a row: the column that moves, over edges, and the columns that they share with the row."""
+class _Extension:
+    """One column of a row moves over edges; the carried columns are shared by both."""
 
     moving: int
     carried: tuple[int, ...]
@@ -65,7 +65,7 @@ def walk_of(component: ComponentPlan, schemas: Mapping[str, Schema]) -> Walk | N
     if len(component.views) != 1 or not component.recursive:
         return None
     view = component.views[0]
-    found: dict[_Step, None] = {}
+    found: dict[_Extension, None] = {}
     for clause in component.clauses:
         if aggregate_of(clause) is not None:
             return None
@@ -91,8 +91,8 @@ def _others(arity: int, column: int) -> tuple[int, ...]:
     return tuple(each for each in range(arity) if each != column)
 
 
-def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Step | None:
-    """What a rule `head :- own, other` does, in whichever order its literals stand."""
+def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Extension | None:
+    """The extension that a rule `head :- own, other` makes, in either order of its literals."""
     if own.relation != view:
         return None
     names, own_names, other_names = ([_name(term) for term in atom.args] for atom in (head, own, other))
@@ -118,7 +118,7 @@ def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Step | None:
     )
     if other.relation == view and not _is_composed(edges, moving, carried):
         return None
-    return _Step(moving, carried, edges)
+    return _Extension(moving, carried, edges)
 
 
 def _is_composed(edges: Edges, moving: int, carried: tuple[int, ...]) -> bool:

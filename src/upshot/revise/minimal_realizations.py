@@ -554,7 +554,7 @@ class Search:
 
 
 def _fewest(stated: Conditions, is_enough: Callable[[Conditions], bool]) -> dict[Subject, Signs]:
-    """As few of these conditions as are enough, if all of them are."""
+    """A minimal part of these conditions that is enough; all of them if even they are not."""
     left = dict(stated)
     for each in stated if is_enough(left) else ():
         fewer = {subject: signs for subject, signs in left.items() if subject != each}

@@ -18,7 +18,7 @@ from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import side_by_side
-from upshot.engine.local.storage.cells import Cells, Numbered, Shape, loaded_places, ranges, size_of
+from upshot.engine.local.storage.cells import Cells, DenseColumns, Numbered, loaded_places, ranges, size_of
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import ViewWork
@@ -59,7 +59,7 @@ class _Plan:
     """The numbers of lines, a walk each, and of places, its nodes; and what all walks read: the words of the kernel."""
 
     walk: Walk
-    shape: Shape
+    shape: DenseColumns
     numbered: Numbered
     arrays: Mapping[int, NDArray[Any]]
 
@@ -88,7 +88,7 @@ class _Plan:
 
 def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
     """Group the seeds by the columns that stay, those of a block together, and number the values that walks can see."""
-    shape = Shape(seeds.shape[1], walk.moving, walk.carried)
+    shape = DenseColumns(seeds.shape[1], walk.moving, walk.carried)
     kept = [seeds[:, column] for column in (*shape.carried, *shape.pivots)]
     order, first_seeds = _groups(kept)
     lines = seeds[order[first_seeds]]

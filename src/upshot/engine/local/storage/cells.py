@@ -35,7 +35,7 @@ Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DenseColumns:
     """The columns of a dense table: the one that has places, those that have blocks, and the other ones of lines."""
 
     arity: int
@@ -115,7 +115,7 @@ class Cells:
     first ones. The memory is that of the cells, and belongs to them from now on."""
 
     def __init__(
-        self, account: Account, shape: Shape, numbered: Numbered, memory: Buffer, starts: Numbers, lows: Numbers,
+        self, account: Account, shape: DenseColumns, numbered: Numbered, memory: Buffer, starts: Numbers, lows: Numbers,
         slack: int = _SLACK,
     ) -> None:  # fmt: skip
         self.shape = shape
@@ -386,7 +386,7 @@ class _Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ordered:
+class _BlockOrder:
     """Codes in the order of their blocks, and the positions that they have now."""
 
     codes: Codes
@@ -405,11 +405,11 @@ def _edges(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
     return first, last
 
 
-def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _Ordered:
+def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _BlockOrder:
     """Codes with those of a key among them, in the order of their blocks."""
     if not np.any((owners == owner) & np.all(codes == key, axis=1)):
         codes, owners = np.concatenate([codes, [key]]), np.append(owners, owner)
     order = np.argsort(owners, kind="stable")
     positions = np.empty(len(order), np.int64)
     positions[order] = np.arange(len(order))
-    return _Ordered(codes[order], owners[order], positions)
+    return _BlockOrder(codes[order], owners[order], positions)
