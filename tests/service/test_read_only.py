@@ -138,7 +138,7 @@ def test_a_file_of_a_followed_copy_that_cannot_be_written_is_named_at_once(place
         with immutable(folder / place), pytest.raises(upshot.EngineError) as caught:
             client.follow("closure", state=folder / "copy").close()
         assert (caught.value.code, str(folder / "copy") in caught.value.message) == ("state-failed", True)
-        assert "may be written" in caught.value.help
+        assert "make the file and its directory writable" in caught.value.help
         with client.follow("closure", state=folder / "copy") as copy:
             assert copy.wait()
 

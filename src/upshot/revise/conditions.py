@@ -205,7 +205,9 @@ def without_symbols(stated: Conditions, names: Collection[str], types: Mapping[s
         if equation is None or value is None:
             return {subject: signs for subject, signs in left.items() if not {*names_of(subject)} & {*names}}
         del left[equation]
-        left = all_replaced(left, {name: value}, types) or {}
+        rest = all_replaced(left, {name: value}, types)
+        assert rest is not None, "conditions that have a witness contradict each other"
+        left = rest
 
 
 def _solved(subject: Subject, signs: Signs, name: str) -> Term | Linear | None:

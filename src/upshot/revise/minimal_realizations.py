@@ -486,7 +486,8 @@ class Search:
             )
             other = {name: symbol.written for name, symbol in called.items()}
             stated = all_replaced(signs, other, self.program.demand.types)
-            yield Nogood(frozenset(rows) | model.delete, stated or {})
+            if stated is not None:
+                yield Nogood(frozenset(rows) | model.delete, stated)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -56,9 +56,13 @@ class Attempt:
         makers = {view: _name(component) for component in self._components for view in component.views}
         tasks = [task for name, statements in sorted(staged.items()) for task in self._base(name, statements)]
         based = {name: f"+{name}" for name in staged}
+        checks = {task.name for task in tasks if task.name.startswith("?")}
         for component in self._components:
             after = {makers[name] for name in component.reads if name in makers}
             after |= {based[name] for name in component.reads if name in based}
+            if component.recursive:
+                # Its parts run in a job of their own, however many rounds they take: not on an assumption.
+                after |= checks & {f"?{name}" for name in component.reads}
             tasks.append(Task(_name(component), partial(self._begin, component), frozenset(after)))
         if self._on_demand is not None:
             below = self._on_demand.reads
@@ -74,8 +78,8 @@ class Attempt:
         return self._summed(staged)
 
     def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
-        """The tasks of a base relation. What checks an assumption comes first, so that nothing that rests on it takes
-        an answer before."""
+        """The tasks of a base relation. What checks an assumption comes first, so that no other answer is taken before
+        it has failed or not."""
         table = self._tables[name]
         check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
         if check is None:

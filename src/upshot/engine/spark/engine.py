@@ -50,6 +50,7 @@ ATTEMPTS = 3
 
 _OUTGROWN = (TOO_LARGE_TO_SEND, OUT_OF_MEMORY)
 """Errors of work that is done again with shuffles and joins by sorting."""
+_OUT_OF_TIME = ("timeout", "interrupted")
 
 _log = logging.getLogger("upshot.spark")
 
@@ -323,8 +324,11 @@ class SparkEngine:
         try:
             changed = attempt.run(self._staged)
         except Exception as error:
-            lost = isinstance(error, EngineError) and (error.retryable or error.code in _OUTGROWN)
-            if lost or not attempt.has_assumed:
+            # A repetition looks statements up first: the error may be due to what was assumed.
+            for name in self._staged:
+                self._now.tables[name].had_effect = False
+            ends = isinstance(error, EngineError) and (error.retryable or error.code in (*_OUTGROWN, *_OUT_OF_TIME))
+            if ends or not attempt.has_assumed:
                 raise
             _log.info("statements are looked up first: %s", type(error).__name__)
         else:
