@@ -27,6 +27,7 @@ from tests.engine.test_walks import (
 from upshot.core.errors import LimitError
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.storage import cells
+from upshot.engine.local.storage.cells import Cells
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import time_limit
 
@@ -219,6 +220,45 @@ def test_values_that_are_reached_under_a_label_alone_are_dense(form: str) -> Non
 def reached_under(label: int, b: set[tuple[int, ...]], e: set[tuple[int, ...]]) -> set[tuple[int, int]]:
     seeds = {(of, x) for of, x in b if of == label}
     return completed(seeds, {(x, y) for x, y, of in e if of == label}, 0)
+
+
+def labeled_rings(labels: range, length: int) -> set[Row]:
+    return {triple(edge, label, "last") for label in labels for edge in ring(10_000 * label, length)}
+
+
+def labeled_closure(edges: set[Row]) -> upshot.Database:
+    db = dense(upshot.connect())
+    db.define(declared_labeled(CLOSURE, "last"))
+    with db.transaction() as tx:
+        tx.insert("e", edges)
+    return db
+
+
+def test_many_small_blocks_are_rows() -> None:
+    assert not is_dense(labeled_closure(labeled_rings(range(20), 5)))
+    assert not is_dense(labeled_closure(labeled_rings(range(300), 40)))
+
+
+def test_new_labels_seldom_lay_the_cells_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room of a new label is that of a usual one, and doubles when it ends."""
+    laid_out, widened = list[int](), Cells.widened
+
+    def count(self: Cells, *given: Any) -> Any:
+        laid_out.append(1)
+        return widened(self, *given)
+
+    db = labeled_closure(labeled_rings(range(60), 40))
+    monkeypatch.setattr(Cells, "widened", count)
+    for label in range(60, 70):
+        with db.transaction() as tx:
+            tx.insert("e", labeled_rings(range(label, label + 1), 40))
+    assert is_dense(db)
+    assert len(laid_out) <= 3
+    with db.transaction() as tx:
+        tx.insert("e", labeled_rings(range(70, 71), 320))
+    assert is_dense(db)
+    assert len(laid_out) <= 8
+    db.verify()
 
 
 def test_lines_are_as_long_as_the_span_of_their_rows() -> None:

@@ -18,7 +18,15 @@ from upshot.engine.local.kernel.layout import NEW
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import side_by_side
-from upshot.engine.local.storage.cells import Cells, DenseColumns, Numbered, loaded_places, ranges, size_of
+from upshot.engine.local.storage.cells import (
+    Cells,
+    DenseColumns,
+    Numbered,
+    is_scattered,
+    loaded_places,
+    ranges,
+    size_of,
+)
 from upshot.engine.local.storage.storage import Table
 from upshot.engine.time_limit import check_time
 from upshot.engine.work import ViewWork
@@ -126,8 +134,9 @@ def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
 def _walks(plan: _Plan, table: Table, runner: Runner) -> _Walks:
     """The walks, into cells if rows take few cells each, as some of the walks tell that are made for it."""
     numbered = plan.numbered
-    cells, count = size_of(numbered.owners, numbered.ends - numbered.lows), min(_SAMPLE, plan.walks)
-    if cells is not None:
+    counts = (numbered.ends - numbered.lows)[: len(numbered.blocks)]
+    cells, count = size_of(numbered.owners, numbered.highs - numbered.lows), min(_SAMPLE, plan.walks)
+    if cells is not None and not is_scattered(counts):
         sample = plan.part(np.sort(np.random.default_rng(0).choice(plan.walks, count, replace=False)))
         rows, used = _DenseWalks(sample, table, runner).sample()
         if cells * count <= runner.most_cells * plan.walks * rows:
@@ -314,13 +323,13 @@ class _DenseWalks(_Walks):
         memory = Buffer(self._plan.longest() + 16 * self._plan.walks, account)  # a span may be rounded at both ends
         try:
             lines, done = self._marked(memory.address)
+            order = np.argsort(lines[:, 0])
+            numbered = replace(numbered, lines=numbered.lines[order], owners=numbered.owners[order])
+            starts = np.append(lines[order, 0], self._shared[K.W_TAKEN])
+            cells = Cells(account, self._plan.shape, numbered, memory, starts, lines[order, 1])
         except BaseException:
             memory.release()
             raise
-        order = np.argsort(lines[:, 0])
-        numbered = replace(numbered, lines=numbered.lines[order], owners=numbered.owners[order])
-        starts = np.append(lines[order, 0], self._shared[K.W_TAKEN])
-        cells = Cells(account, self._plan.shape, numbered, memory, starts, lines[order, 1])
         try:
             with uninterrupted():
                 self._table.take_cells(cells, done)

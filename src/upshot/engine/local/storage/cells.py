@@ -25,6 +25,10 @@ _WIDER = 8
 """The same where cells are laid out anew: the next time must be far away."""
 
 _FEWEST = 8
+_MOST_BLOCKS = 256
+"""A look-up without the columns that blocks have visits all blocks."""
+_MOST_SMALL_BLOCKS, _SMALL_BLOCK = 16, 32
+"""Of small blocks, with fewer places than this in the mean, fewer are worth it."""
 _PIECE = 1 << 22
 """Cells that are read at a time."""
 
@@ -67,27 +71,37 @@ def is_sparse(cells: int, rows: int) -> bool:
     return cells > _SPARSE * max(rows, _FEWEST)
 
 
-def size_of(owners: Numbers, places: Numbers, slack: int = _SLACK) -> int | None:
-    """The cells of lines for all places of their blocks, of which the numbers are given, with room for further ones;
-    None if they are too many to be numbered."""
-    rooms = _roomy(places, slack)
+def is_scattered(counts: Numbers) -> bool:
+    """Test whether places are in too many blocks, or in too many small ones."""
+    blocks = len(counts)
+    return blocks > _MOST_BLOCKS or (blocks > _MOST_SMALL_BLOCKS and int(counts.sum()) < _SMALL_BLOCK * blocks)
+
+
+def size_of(owners: Numbers, rooms: Numbers, slack: int = _SLACK) -> int | None:
+    """The cells of lines for all places of their blocks, and of further lines; None if they cannot be numbered."""
     cells = int(rooms[owners].sum()) + int(_free(len(owners), slack) * rooms.max())
     return cells if cells <= _MOST_CELLS else None
 
 
 def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers) -> Numbered:
     """Give the places of each block, which are in the order of blocks, the numbers that a load needs."""
-    return _numbered_places(blocks, lines, owners, places, counts, _SLACK)
+    return _numbered_places(blocks, lines, owners, places, counts, _rooms_of(counts, blocks, _SLACK))
+
+
+def _rooms_of(counts: Numbers, blocks: Codes, slack: int) -> Numbers:
+    """The room of each block for its places. Where blocks have codes there are further ones, as large as most."""
+    rooms = _roomy(counts, slack)
+    if not blocks.shape[1]:
+        return rooms
+    usual = max(1, int(np.median(rooms)) // _FEWEST * _FEWEST)
+    return np.append(rooms, np.full(_free(len(blocks), slack), usual))
 
 
 def _numbered_places(
-    blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, slack: int
+    blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, rooms: Numbers
 ) -> Numbered:
-    """Give the places of each block, which are in the order of blocks, numbers with room behind them; some more blocks
-    have room only."""
-    if blocks.shape[1]:
-        counts = np.append(counts, np.zeros(_free(len(blocks), slack), np.int64))
-    rooms = _roomy(counts, slack)
+    """Give the places of each block, which are in the order of blocks, numbers with room behind them."""
+    counts = np.append(counts, np.zeros(len(rooms) - len(counts), np.int64))
     highs = np.cumsum(rooms)
     spread = np.zeros(int(highs[-1]), np.int64)
     spread[ranges(highs - rooms, counts)] = places
@@ -328,16 +342,23 @@ class Cells:
         of_lines = _with(self._lines.codes()[lines], of, key[[*shape.pivots]], own)
         held = _with(self._places.codes()[places], np.searchsorted(kept, of_places), key[[shape.moving]], own)
         counts = np.bincount(held.owners, minlength=len(blocks))
-        size = size_of(of_lines.owners, counts, _WIDER)
-        if size is None or is_sparse(size, rows):
+        rooms = _rooms_of(counts, blocks, _WIDER)
+        if shape.carried:  # a new block may be filled by many transactions
+            rooms[own] = max(rooms[own], _roomy(2 * counts[own : own + 1], _WIDER)[0])
+        size = size_of(of_lines.owners, rooms, _WIDER)
+        if size is None or is_sparse(size, rows) or is_scattered(counts):
             return None
-        numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, _WIDER)
+        numbered = _numbered_places(blocks, of_lines.codes, of_lines.owners, held.codes[:, 0], counts, rooms)
         starts = np.concatenate([[0], np.cumsum((numbered.highs - numbered.lows)[of_lines.owners])])
         wider = Cells(account, shape, numbered, Buffer(account=account), starts, numbered.lows[of_lines.owners], _WIDER)
-        line_of, place_of = np.full(self._count, -1), np.full(len(self._places.codes()), -1)
-        line_of[lines] = of_lines.positions[: len(lines)]
-        place_of[places] = ranges(numbered.lows, numbered.ends - numbered.lows)[held.positions[: len(places)]]
-        self._copy(wider, lines, line_of, place_of)
+        try:
+            line_of, place_of = np.full(self._count, -1), np.full(len(self._places.codes()), -1)
+            line_of[lines] = of_lines.positions[: len(lines)]
+            place_of[places] = ranges(numbered.lows, numbered.ends - numbered.lows)[held.positions[: len(places)]]
+            self._copy(wider, lines, line_of, place_of)
+        except BaseException:
+            wider.release()
+            raise
 
         def moved(numbers: Places) -> Places:
             (starts, lows), (lines, places) = wider._spans(), self._lines_and_places(numbers)
