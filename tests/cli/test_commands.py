@@ -178,7 +178,7 @@ def test_counting_is_not_for_recursive_views(upshot: Run, closure: Path) -> None
 @pytest.mark.parametrize(
     ("strategy", "rule"),
     [
-        ("rod", "// E1, stage 2: what comes: not in closure before the change"),
+        ("rod", "// E1, stage 2: inserted: not in closure before the change"),
         ("epf", "// P2: potential deletions through closure"),
         ("propagation", "// U1, stage 1: insertions through closure_aux"),
         ("differencing", "// ---- changes of closure, level 1"),

@@ -230,7 +230,7 @@ def test_a_commit_that_could_not_be_taken_back_is_taken_back_before_the_next(
             patch.setattr(LocalEngine, "accept", broken)
             with pytest.raises(upshot.EngineError, match="out of memory"):
                 small(db)
-        assert "still to be removed" in caplog.text
+        assert "not yet removed" in caplog.text
         assert state(db) == before
         large(db)
         after = state(db)

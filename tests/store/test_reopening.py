@@ -165,7 +165,7 @@ def test_a_database_is_where_it_was_opened_even_if_the_process_moves(
         db.snapshot()
         assert len(next(db.history(since=1)).changes["path"].inserted) == 15
     assert (tmp_path / "store" / "snapshots").exists()
-    with pytest.raises(upshot.UsageError, match="not in int"):
+    with pytest.raises(upshot.UsageError, match="a path, not int"):
         upshot.connect(7)
 
 
