@@ -124,7 +124,7 @@ def test_a_row_that_has_just_come_or_gone_says_why_down_to_the_base_change(brows
     browser.all("tr.gone")[0].click()
     browser.shows("#change", "Deleted in version 3")
     browser.shows("#change", '{"by":"ann"}')
-    browser.shows("#why", '+ blocked("net")\nbase fact, inserted with version 3')
+    browser.shows("#why", '+ blocked("net")\nbase fact, inserted in version 3')
     browser.shows("#why", "still true")
     browser.picture("why-went")
     browser.escape()
