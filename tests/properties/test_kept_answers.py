@@ -53,7 +53,7 @@ def check_answers(db: upshot.Database, wanted: dict[str, Any], asked: list[tuple
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_kept_answers_equal_recomputation_after_random_transactions(focus: str) -> None:
     hits = admitted = 0
-    for number in range(case_count(25, least=5)):
+    for number in range(case_count(25, least=12)):
         case = random_case(seed_of(f"kept {focus}", number), FOCUSES[focus])
         chance = random.Random(case.seed)
         asked = questions(case, chance)
