@@ -220,7 +220,7 @@ class Translation:
         return [Variable(name) for name in names if name in self.homes and id(self.homes[name]) in around]
 
     def domain(
-        self, names: Iterable[Variable], parts: Sequence[Formula], around: Iterable[FromItem] = ()
+        self, names: Iterable[Variable], parts: Sequence[Formula], around: Sequence[FromItem] = ()
     ) -> tuple[Formula, ...]:
         """The parts, with the sources of those variables that nothing among them binds: the values there can be. Of
         several sources `around` that a variable joins, the one that most of the parts' variables join as well: without

@@ -344,7 +344,7 @@ def first_in_block(table: int, block: int, index: int, key: int, mask: int) -> i
 
 
 def first_in_blocks(table: int, block: int, index: int, key: int, mask: int) -> int:
-    """The same, of the blocks from this one on."""
+    """The first row in this block or a later one that agrees with the key and has the bits, or -1."""
     blocks = load8(table, L.T_DENSE) + 8 * L.D_BLOCKS
     while block < load8(blocks, L.N_COUNT):
         if has_codes(blocks, block, index, key) == 1:
@@ -365,7 +365,7 @@ def first_match(table: int, index: int, key: int, mask: int) -> int:
 
 
 def next_match(table: int, index: int, key: int, row: int, mask: int) -> int:
-    """The one behind a row that agrees with the key, or -1."""
+    """The next row after a row that agrees with the key, or -1."""
     dense, flags, place, found = load8(table, L.T_DENSE), load8(table, L.T_FLAGS), -1, -1
     line = line_at(dense, row)
     if place_in(index, load8(dense, L.D_MOVING)) >= 0:

@@ -19,16 +19,16 @@ _SPARSE = 16
 _MOST_CELLS = 2**31 - 2
 
 _SLACK = 256
-"""Cells that a load makes have room for one more line or place in so many."""
+"""A load leaves room for one more line or place per this many."""
 
 _WIDER = 8
-"""The same where cells are laid out anew: the next time must be far away."""
+"""A new layout leaves room for one more line or place per this many: the next one must be far away."""
 
 _FEWEST = 8
 _MOST_BLOCKS = 256
-"""A look-up without the columns that blocks have visits all blocks."""
+"""The most blocks of a dense table: a lookup without the carried columns visits all of them."""
 _MOST_SMALL_BLOCKS, _SMALL_BLOCK = 16, 32
-"""Of small blocks, with fewer places than this in the mean, fewer are worth it."""
+"""The most small blocks, and the mean number of places below which blocks are small."""
 _PIECE = 1 << 22
 """Cells that are read at a time."""
 
@@ -72,7 +72,7 @@ def is_sparse(cells: int, rows: int) -> bool:
 
 
 def is_scattered(counts: Numbers) -> bool:
-    """Test whether places are in too many blocks, or in too many small ones."""
+    """Test whether there are too many blocks, or too many small ones, given the number of places of each."""
     blocks = len(counts)
     return blocks > _MOST_BLOCKS or (blocks > _MOST_SMALL_BLOCKS and int(counts.sum()) < _SMALL_BLOCK * blocks)
 
@@ -89,7 +89,7 @@ def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, c
 
 
 def _rooms_of(counts: Numbers, blocks: Codes, slack: int) -> Numbers:
-    """The room of each block for its places. Where blocks have codes there are further ones, as large as most."""
+    """The room of each block for its places, and that of spare blocks, each as large as the median."""
     rooms = _roomy(counts, slack)
     if not blocks.shape[1]:
         return rooms
@@ -109,18 +109,18 @@ def _numbered_places(
 
 
 def ranges(firsts: Numbers, counts: Numbers) -> Numbers:
-    """So many numbers from each first one on."""
+    """The concatenated ranges `first .. first + count`."""
     before = np.cumsum(counts) - counts
     return np.repeat(firsts - before, counts) + np.arange(int(counts.sum()))
 
 
 def _roomy(codes: Numbers, slack: int) -> Numbers:
-    """Multiples of eight, so that a line starts at a word."""
+    """These numbers of codes with room for further ones, as multiples of eight: a line starts at a word."""
     return -(-(codes + np.maximum(codes // slack, _FEWEST)) // 8) * 8
 
 
 def _free(codes: int, slack: int) -> int:
-    """The room beside so many lines or blocks."""
+    """The number of spare lines or blocks beside these."""
     return int(_roomy(np.array([codes]), slack)[0]) - codes
 
 
@@ -339,8 +339,8 @@ class Cells:
         own = int(is_same.argmax()) if is_same.any() else len(blocks)
         if own == len(blocks):
             blocks = np.concatenate([blocks, [key[[*shape.carried]]]])
-        of_lines = _with(self._lines.codes()[lines], of, key[[*shape.pivots]], own)
-        held = _with(self._places.codes()[places], np.searchsorted(kept, of_places), key[[shape.moving]], own)
+        of_lines = _inserted(self._lines.codes()[lines], of, key[[*shape.pivots]], own)
+        held = _inserted(self._places.codes()[places], np.searchsorted(kept, of_places), key[[shape.moving]], own)
         counts = np.bincount(held.owners, minlength=len(blocks))
         rooms = _rooms_of(counts, blocks, _WIDER)
         if shape.carried:  # a new block may be filled by many transactions
@@ -372,7 +372,7 @@ class Cells:
         """Copy the cells of lines to the lines and places that they have in other cells."""
         (starts, lows), (others, other_lows) = self._spans(), wider._spans()
         old, new, ends = self.bits(), wider.bits(), starts[1:]
-        first, last = _edges(self._places.owners(), np.flatnonzero(place_of >= 0))
+        first, last = _extent(self._places.owners(), np.flatnonzero(place_of >= 0))
         for line in lines.tolist():
             start, low, block = starts[line], lows[line], self._lines.owners()[line]
             at = others[line_of[line]] - other_lows[line_of[line]]
@@ -415,7 +415,7 @@ class _BlockOrder:
     positions: Numbers
 
 
-def _edges(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
+def _extent(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
     """The first and the last of some places of each block; the first is -1 where others are between them."""
     of = owners[places]
     counts = np.bincount(of, minlength=int(owners.max()) + 1)
@@ -426,7 +426,7 @@ def _edges(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
     return first, last
 
 
-def _with(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _BlockOrder:
+def _inserted(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _BlockOrder:
     """Codes with those of a key among them, in the order of their blocks."""
     if not np.any((owners == owner) & np.all(codes == key, axis=1)):
         codes, owners = np.concatenate([codes, [key]]), np.append(owners, owner)
