@@ -126,7 +126,7 @@ class Search:
     _solver: Solver | None = None
     _nogoods: list[Nogood] = field(default_factory=list)
     _blocked: int = 0
-    """How many of them the solver knows."""
+    """The number of those that the solver knows."""
     _forms: list[Form] = field(default_factory=list)
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""

@@ -35,7 +35,7 @@ MOST_TRIED, MOST_STEPS = 60, 600
 TRIES = 40
 """Values between two places among which a usable one is looked for."""
 FAR = 1_000_000
-"""How far values without bounds are from each other."""
+"""The distance between values without bounds."""
 LONGEST_TEXT, SHORT, MOST_TEXTS = 12, 3, 4000
 """Lengths of texts of one letter, and of any letters; texts that are tried."""
 
