@@ -217,7 +217,7 @@ def _slice(options: argparse.Namespace) -> Slice:
     if options.fast:
         usual = Slice(cases=20, seed=SEED, without=("slow", "deep"), patience=5.0)
     elif options.minutes:
-        usual = Slice(cases=150, seed=random.SystemRandom().randrange(2**31), without=(), patience=6.0)
+        usual = Slice(cases=150, seed=random.SystemRandom().randrange(2**31), without=(), patience=12.0)
     elif options.soak:
         usual = Slice(cases=50_000, seed=random.SystemRandom().randrange(2**31), without=(), patience=0.0)
     else:
