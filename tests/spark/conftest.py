@@ -126,6 +126,13 @@ def place(spark: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(uri_of(tmp_path), spark)
 
 
+@pytest.fixture
+def shared(request: pytest.FixtureRequest) -> None:
+    """Skip a test that writes without `connect` where executors do not see the location: nothing proves it there."""
+    if request.config.getoption("--storage") == _UNSHARED:
+        pytest.skip("writes without `connect`, which would refuse the location")
+
+
 @pytest.fixture(scope="session")
 def on_spark(spark: Any) -> Make:
     """Makes databases whose every row is Spark's; recursion and demand programs are small enough for the driver."""

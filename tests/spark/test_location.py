@@ -120,6 +120,7 @@ def test_a_schema_is_removed_once_its_owner_has_not_signed_for_days(spark: Any, 
     made[1]._forget()
 
 
+@pytest.mark.usefixtures("shared")
 def test_a_table_that_lost_a_file_does_not_count_fewer_rows(spark: Any, tmp_path: Path) -> None:
     workspace = CatalogWorkspace(uri_of(tmp_path), spark)
     stored = workspace.write(spark.createDataFrame([(1,), (2,)], "x long").repartition(2))

@@ -71,6 +71,7 @@ def test_rows_go_to_a_frame_and_back(session: Any) -> None:
     assert shown(rows_from_spark(back, TYPES)) == shown(ROWS)
 
 
+@pytest.mark.usefixtures("shared")
 def test_tables_of_natural_types_go_through_parquet_and_back(session: Any, place: Place) -> None:
     natural = Rows.of(SCHEMA, ROWS).to_arrow()
     frame = session.createDataFrame(arrow_for_spark(natural, SCHEMA), spark_schema(TYPES))

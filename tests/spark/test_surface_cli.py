@@ -39,7 +39,7 @@ def both(capfd: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
         capfd.readouterr()
         code = main([*map(str, arguments), "--engine", engine])
         out, err = capfd.readouterr()
-        assert (code, err) == (0, "")
+        assert (code, err) == (0, ""), err
         printed.append(out)
     return printed
 
