@@ -66,7 +66,14 @@ def test_a_large_change_with_one_row_that_fires_is_not_decoded_either(decoded: l
             tx.insert("edge", LONG)
         assert [len(firing.rows) for firing in tx.firings] == [200, 200]
         assert all(count <= 200 for count in decoded)
-        assert tx.firings[0].cause[1_199,].inserted == (("edge", (1_199, 1_200)),)
+
+
+def test_the_cause_of_one_of_many_rows_that_a_rule_fired_for_is_its_own() -> None:
+    with graph(".rule h(X) when closure(X, 1040) do insert hit(X).") as db:
+        with db.transaction() as tx:
+            tx.insert("edge", LONG[:40])
+        assert [len(firing.rows) for firing in tx.firings] == [40]
+        assert tx.firings[0].cause[1_039,].inserted == (("edge", (1_039, 1_040)),)
 
 
 @pytest.mark.parametrize("bulk", [10, 1_500])

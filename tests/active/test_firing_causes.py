@@ -231,14 +231,14 @@ def test_why_changed_explains_the_condition_of_a_rule(db: upshot.Database) -> No
 
 
 def test_causes_of_random_firings_agree_with_the_states_around_them() -> None:
-    compared = 0
-    for number in range(case_count(10, least=20)):
+    compared, count = 0, case_count(10, least=20)
+    for number in range(count):
         case = random_case(seed_of("causes", number))
         try:
             compared += check_case(case)
         except Exception as error:
             raise AssertionError(f"{error}\n{case.text}\n{case.base}\n{case.transactions}") from error
-    assert compared > 10
+    assert compared > min(10, count // 2)
 
 
 def check_case(case: RuleCase) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 import upshot
 from tests.active.random_rules import VIEWS, random_case
-from tests.properties.settings import seed_of
+from tests.properties.settings import case_count, seed_of
 
 GRAPH = """
 .decl edge(x: number, y: number)
@@ -99,7 +99,7 @@ def test_what_an_action_brings_back_after_a_turn_is_news(options: str) -> None:
         assert [firing.rows.sorted() for firing in tx.firings if firing.rule == "w"] == [[(98,)], [(99,)]]
 
 
-@pytest.mark.parametrize("number", range(30))
+@pytest.mark.parametrize("number", range(case_count(4, least=30)))
 def test_rules_fire_alike_whether_all_changes_are_worked_out_or_those_that_they_hear(number: int) -> None:
     """Random rules, with processing points and savepoints at random: unstored views against stored ones."""
     case = random_case(seed_of("rules/heard", number))

@@ -83,11 +83,11 @@ def check_rows(db: Any, base: Any) -> None:
     [each if each == "auto" else pytest.param(each, marks=pytest.mark.slow) for each in SHARES],
 )
 def test_random_rules_do_what_their_definition_says(strategy: str) -> None:
-    compared = 0
-    for number in range(case_count(SHARES[strategy], least=30)):
+    compared, count = 0, case_count(SHARES[strategy], least=30)
+    for number in range(count):
         case = random_case(seed_of(f"rules/{strategy}", number))
         try:
             compared += check_case(case, strategy=strategy)
         except Exception as error:
             raise AssertionError(f"{error}\n{case.text}\n{case.base}\n{case.transactions}") from error
-    assert compared > 10
+    assert compared > min(10, count // 3)

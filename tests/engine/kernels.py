@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import upshot
+from tests.properties.settings import case_count
 from upshot.engine.local.kernel.machine import Machine
 from upshot.engine.local.storage import cells
 
@@ -18,6 +19,11 @@ NEVER = 1 << 60
 """A patience that outlasts any test."""
 
 both_forms = pytest.mark.parametrize("form", FORMS)
+
+
+def cases_of(form: str) -> int:
+    """How many random cases a test takes on this form; plain Python is slower."""
+    return case_count(10, least=12) if form == "compiled" else case_count(30, least=4)
 
 
 @contextmanager

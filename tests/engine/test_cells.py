@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import upshot
-from tests.engine.kernels import both_forms, cells_without_room, dense, kernel
+from tests.engine.kernels import both_forms, cases_of, cells_without_room, dense, kernel
 from tests.engine.test_walks import (
     CLOSURE,
     LABELED,
@@ -63,7 +63,7 @@ def ring(first: int, length: int) -> set[Pair]:
 def test_changes_of_a_dense_closure_agree_with_the_rules(name: str, strategy: str, form: str) -> None:
     rng = random.Random(f"cells {name} {strategy}")
     with kernel(form), cells_without_room():
-        for case in range(12 if form == "compiled" else 4):
+        for case in range(cases_of(form)):
             size = rng.choice([1, 2, 5, 12, 30])
             values = rng.choice([list(range(size)), [rng.randrange(-(2**63), 2**63) for _ in range(size)]])
 
@@ -100,7 +100,7 @@ Row = tuple[Pair, int]
 def test_changes_of_a_dense_closure_with_a_label_agree_with_the_rules(name: str, strategy: str, form: str) -> None:
     rng = random.Random(f"labels {name} {strategy}")
     with kernel(form):
-        for number in range(12 if form == "compiled" else 4):
+        for number in range(cases_of(form)):
             has_room = number % 4 == 3
             with nullcontext() if has_room else cells_without_room():
                 was_dense = check_labeled(rng, name, strategy)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import upshot
-from tests.engine.kernels import both_forms, dense, kernel
+from tests.engine.kernels import both_forms, cases_of, dense, kernel
 from upshot.check import check
 from upshot.core.errors import LimitError
 from upshot.engine.local.components import walks
@@ -103,7 +103,7 @@ def database(rules: str, type: str = "number", options: str = "") -> upshot.Data
 def test_loads_and_changes_agree_with_the_rules(name: str, strategy: str, form: str) -> None:
     rng = random.Random(f"{name} {strategy}")
     with kernel(form):
-        for case in range(12 if form == "compiled" else 4):
+        for case in range(cases_of(form)):
             size = rng.choice([1, 2, 5, 12, 30])
             values = rng.choice([list(range(size)), [rng.randrange(-(2**63), 2**63) for _ in range(size)]])
 

@@ -73,12 +73,12 @@ def test_a_transaction_that_runs_out_of_memory_is_undone_and_the_next_is_exact(
 ) -> None:
     monkeypatch.setattr(storage, "_FIRST", 4)
     monkeypatch.setattr(index, "_FIRST", 4)
-    failures = 0
-    for number in range(case_count(10, least=20)):
+    failures, count = 0, case_count(10, least=20)
+    for number in range(count):
         case = random_case(seed_of("scarce memory", number), ROWS)
         try:
             if oracle(case, case.base) is not None:
                 failures += check_scarcity(case, strategy)
         except Exception as error:
             raise AssertionError(f"seed {case.seed}, strategy {strategy}\n{case.text()}") from error
-    assert failures >= 5
+    assert failures >= min(5, count // 4)
