@@ -301,7 +301,7 @@ def test_rules_without_end_that_a_process_left_behind_do_not_keep_the_database_s
     """What stood in the outbox is carried out until the bound; that is logged, and the database is open."""
     caplog.set_level(logging.ERROR, logger="upshot.rules")
     with upshot.connect(tmp_path / "db") as db, monkeypatch.context() as patch:
-        patch.setattr("upshot.database.rules.outbox.carry_out", lambda *_: None)
+        patch.setattr("upshot.database.rules.outbox.run_tasks", lambda *_: None)
         db.define(".decl c(n: number)\n.rule up(N) coupling=after on insert c(N) do insert c(N + 1).")
         with db.transaction() as tx:
             tx.insert("c", [(0,)])

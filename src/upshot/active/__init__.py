@@ -1,18 +1,18 @@
-"""Active rules: what a transaction sets off, before it is committed and after.
+"""Active rules: run by a transaction, before its commit and after it.
 
-Checked into questions. `check/active/active_rules.py` makes of each rule what the run needs: triggers, the window
-tables it reads, clauses that find its instances, the columns that tell them apart. The condition of a strict rule
-without an event becomes a hidden view, so that what becomes true is its inserted rows, at the price of any view; a
-triggering graph (`check/active/triggering.py`) warns of cycles and of orders that matter.
+Checked form. `check/active/active_rules.py` gives each rule its triggers, the window tables that it reads, clauses that
+find its instances, and the columns that identify them. The condition of a strict rule without an event becomes a hidden
+view: its inserted rows are the instances that become true, at the cost of any view. A triggering graph
+(`check/active/triggering.py`) warns of cycles and of orders that matter.
 
 One open change. `active/run.py` never commits in between. The engine keeps the transaction open (`reopen`, `propagate`,
-`query_open`), each propagation gives net deltas since its beginning, and the difference to the one before is told to
-the processor, which keeps a window for each rule. Undoing is the engine's rollback, whatever the rules have done.
+`query_open`); each propagation returns net deltas since its beginning, and their difference to the propagation before
+goes to the processor, which keeps a window for each rule. Rollback is the engine's, whatever the rules have done.
 
-Causes. `active/turn_log.py` keeps the base changes at the turns of rules, in which `database/rules/firing_causes.py`
-searches for the cause of a firing when somebody reads it.
+Causes. `active/turn_log.py` keeps the base changes at the turns of rules. `database/rules/firing_causes.py` searches in
+these states when the cause of a firing is read.
 
-Outbox. Firings with `coupling=after` become tasks (`active/tasks.py`) in the record of the commit, and
-`database/rules/outbox.py` carries them out: a change strikes itself off in its own record, a call after it has
-returned. What that guarantees: docs/explanation/rules.md#after-a-crash.
+Outbox. Firings with `coupling=after` become tasks (`active/tasks.py`) in the commit record, and
+`database/rules/outbox.py` runs them: a change completes its task in its own commit record, a call when it has returned.
+The guarantees: docs/explanation/rules.md#after-a-crash.
 """

@@ -1,4 +1,4 @@
-"""The bound on a cascade of rules, and the error that shows how it goes round."""
+"""The bound on firings that cause each other, and the error that shows the cycle."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ _LONGEST = 20
 
 
 class Cascade:
-    """The firings of one transaction, counted."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._trace: list[str] = []
         self._steps: list[tuple[CheckedRule, Rows]] = []
 
     def enter(self, rule: CheckedRule, rows: Rows) -> None:
-        """One more firing; `RuleError` if that is one too many."""
+        """Count a firing; `RuleError` beyond the bound."""
         self._trace.append(rule.name)
         self._steps.append((rule, rows))
         if len(self._trace) > self._most:
@@ -47,7 +45,7 @@ class Cascade:
 
 
 def endless(trace: Sequence[str], most: int) -> RuleError:
-    """The error for rules that go on firing each other, transaction after transaction."""
+    """The error for rules that fire each other in transaction after transaction."""
     names = trace[-min(repeats(trace), _LONGEST) :]
     cycle = " → ".join(f"`{name}`" for name in [*names, names[0]])
     return RuleError(
@@ -59,8 +57,7 @@ def endless(trace: Sequence[str], most: int) -> RuleError:
 
 
 def repeats(names: Sequence[str]) -> int:
-    """The length of the shortest cycle at the end of a sequence that was gone through at least twice; all of it if
-    there is none.
+    """The length of the shortest cycle that ends the sequence at least twice; without one, the length of the sequence.
 
     >>> repeats("xabab"), repeats("abc"), repeats("aa")
     (2, 3, 1)
@@ -73,12 +70,12 @@ def repeats(names: Sequence[str]) -> int:
 
 
 def _step(rule: CheckedRule, rows: Rows) -> str:
-    """`reorder` inserts order(1, 2)."""
+    """Text such as `reorder` inserts order(1, 2)."""
     row = next(islice(rows, 1))
-    deeds = []
+    steps = []
     for action in rule.actions:
         values = [Constant(row[place], rows.schema.columns[place].type) for place in action.columns]
         verb = {"insert": "inserts", "delete": "deletes", "call": "calls"}[action.kind]
-        deeds.append(f"{verb} {print_atom(Atom(action.target, tuple(values)))}")
+        steps.append(f"{verb} {print_atom(Atom(action.target, tuple(values)))}")
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"`{rule.name}` {', '.join(deeds)}{more}"
+    return f"`{rule.name}` {', '.join(steps)}{more}"

@@ -1,4 +1,4 @@
-"""One turn of a rule that found instances, as users see it, and the causes of changed rows and of firings."""
+"""A firing of a rule, as users see it, and the causes of changed rows and firings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason why a row was inserted or deleted, or a rule fired: the base rows that the transaction `inserted` and
-    `deleted` for it, and the `literals` of the last rule that changed. Of a firing, `differentials` are these literals
-    as they are written, after the sign of their change: `+low(I)`, `-blocked(I)`, `±N = count : { … }`."""
+    """The cause of a changed row or a firing: the base rows that the transaction `inserted` and `deleted` for it, and
+    the `literals` of the last rule that changed. Of a firing, `differentials` are these literals as written, after the
+    sign of their change: `+low(I)`, `-blocked(I)`, `±N = count : { … }`."""
 
     inserted: tuple[tuple[str, Row], ...]
     deleted: tuple[tuple[str, Row], ...]
@@ -30,10 +30,10 @@ class Cause:
 
 @dataclass(slots=True)
 class Firing:
-    """`rows` tell what the rule fired for: the values of its parameters, or of all variables its actions use if it has
-    none; `instances` are the same with whatever the actions need. `key` names this firing for good; the function that
-    is called gets one that names the call, the same when it is made again after a crash. `error` is what went wrong
-    after the commit, if something did.
+    """`rows` are what the rule fired for: the values of its parameters or, without parameters, of all variables of its
+    actions; `instances` have the other values that the actions need too. `key` identifies the firing; a function that
+    is called gets one that identifies the call, the same when it is repeated after a crash. `error` is the failure
+    after the commit, if there was one.
 
     While a function runs, `query` answers from the state that it sees; otherwise it is None.
     """
@@ -53,8 +53,8 @@ class Firing:
 
     @property
     def cause(self) -> Mapping[Row, Cause]:
-        """For each of `rows`, the literals that made the rule fire and the base changes that they follow from. Found by
-        a search in the states around its turn, while these are kept."""
+        """For each of `rows`, the literals that made the rule fire and the base changes below them. Found by a search
+        in the states around its turn, while these are kept."""
         if self.find_cause is None:
             hint = "read it from `tx.firings` after the `with` block, or in a function called after the commit"
             raise UsageError(f"the firing of `{self.rule}` belongs to no transaction", code="no-causes", help=hint)
@@ -62,13 +62,12 @@ class Firing:
 
 
 def shown(rule: str, instances: Rows, places: Sequence[int]) -> Rows:
-    """The instances as users see them."""
     schema = Schema(rule, tuple(instances.schema.columns[place] for place in places))
     return Rows.of(schema, list(row_set(tuple(row[place] for place in places) for row in instances)))
 
 
 def arguments(rows: Rows, action: RuleAction) -> list[Row]:
-    """The distinct rows that an action is given, in order."""
+    """The distinct rows of an action's arguments, in order."""
     chosen = [rows.schema.columns[place] for place in action.columns]
     found = row_set(tuple(row[place] for place in action.columns) for row in rows)
     return Rows.of(Schema(action.target, tuple(chosen)), list(found)).sorted()

@@ -17,8 +17,8 @@ IMMEDIATE, DEFERRED, AFTER = "immediate", "deferred", "after"
 
 @dataclass(frozen=True, slots=True)
 class ActiveRules:
-    """`rules` by name; `scheduled` as the processor takes them, in order; `followed` are the relations whose changes
-    some rule has to be told of; `keys` those of relations whose updates are looked at."""
+    """`rules` by name; `scheduled` in the order of their turns; `followed` relations are those whose changes a rule
+    reads; `keys` are those of relations whose updates a rule reads."""
 
     rules: Mapping[str, CheckedRule] = field(default_factory=dict)
     scheduled: tuple[ScheduledRule, ...] = ()
@@ -27,7 +27,7 @@ class ActiveRules:
 
     @staticmethod
     def of(rules: Iterable[CheckedRule]) -> ActiveRules:
-        """Rules that are active for nothing are left out; what is ordered by way of them keeps its order."""
+        """Rules that are inactive are left out; the others keep the order that these imply."""
         known = list(rules)
         awake = [rule for rule in known if rule.is_awake]
         followed = {relation for rule in awake for relation, _ in rule.triggers}
@@ -44,12 +44,11 @@ class ActiveRules:
         )
 
     def coupled(self, *couplings: str) -> frozenset[str]:
-        """The names of the rules with one of these couplings."""
         return frozenset(name for name, rule in self.rules.items() if rule.coupling in couplings)
 
 
 def _in_turn(rules: Sequence[CheckedRule]) -> Iterator[CheckedRule]:
-    """Order the rules by coupling first, whatever their precedence, then by their order."""
+    """The rules by coupling, whatever their precedence, then by precedence and priority."""
     for coupling in (IMMEDIATE, DEFERRED, AFTER):
         alike = {rule.name: rule for rule in rules if rule.coupling == coupling}
         for each in in_order([_scheduled(rule, alike) for rule in alike.values()]):

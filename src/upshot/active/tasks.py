@@ -1,6 +1,6 @@
-"""The tasks of rules for after a commit: their changes, as a transaction of its own, and their calls.
+"""Tasks of rules after a commit: the changes of a firing, as a transaction of its own, and its calls.
 
-What a store has of tasks and firings beside their rows is JSON that only this module writes and reads.
+Only this module writes and reads the JSON of tasks and firings in a store.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Pending:
-    """Actions of a firing that are carried out together: all of its changes, or one call. The last
-    error is the firing's."""
+    """A task: all changes of a firing, or one call. The last error is in the firing."""
 
     firing: Firing
     number: int
     actions: tuple[RuleAction, ...]
     per: str = "set"
     under_way: bool = False
-    """Somebody is carrying it out at this moment."""
+    """True while a thread runs it."""
 
     @property
     def is_call(self) -> bool:
@@ -35,7 +34,7 @@ class Pending:
 
     @property
     def key(self) -> str:
-        """Names this call, among those of its firing too."""
+        """Identifies the task, among those of its firing too."""
         return f"{self.firing.key.rpartition('-')[0]}-{self.number}"
 
     @property
@@ -54,7 +53,6 @@ def pending_of(rule: CheckedRule, firing: Firing, first: int) -> list[Pending]:
 
 
 def as_task(pending: Pending) -> OutboxTask:
-    """For the outbox of a store."""
     actions = [[action.kind, action.target, action.columns] for action in pending.actions]
     firing = pending.firing
     text = {"rule": firing.rule, "shown": firing.places, "per": pending.per, "actions": actions, "key": firing.key}
@@ -62,19 +60,17 @@ def as_task(pending: Pending) -> OutboxTask:
 
 
 def logged(firing: Firing) -> LoggedFiring:
-    """For the log of a store."""
     text = json.dumps({"coupling": firing.coupling, "key": firing.key})
     return LoggedFiring(firing.rule, text, len(firing.rows), firing.rows)
 
 
 def logged_notes(found: LoggedFiring) -> tuple[str, str]:
-    """The coupling and the key of a firing in the log, as `logged` wrote them."""
+    """The coupling and the key of a logged firing."""
     notes = json.loads(found.text)
     return notes["coupling"], notes["key"]
 
 
 def from_task(task: OutboxTask) -> Pending:
-    """The inverse of `as_task`."""
     found = json.loads(task.text)
     actions = tuple(RuleAction(kind, target, tuple(columns)) for kind, target, columns in found["actions"])
     places = tuple(found["shown"])

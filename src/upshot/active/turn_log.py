@@ -1,4 +1,4 @@
-"""The base changes that a transaction had made when its rules had their turns: the states around a firing."""
+"""The base changes that a transaction had made at the turns of its rules: the states around a firing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from upshot.engine.rule_processor import ChangeWindow
 
 Deltas = Mapping[str, tuple[Rows, Rows]]
 BEGIN = -1
-"""The point at which the transaction began."""
+"""The point before the first statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTurn:
-    """A turn: its window, and the points of its log at which the rule had its last turn, had `acted` in it, and was
-    considered `now`."""
+    """A turn: its window, and the points of the log at the rule's last turn (`since`), after its actions then (`acted`)
+    and at this turn (`now`)."""
 
     log: TurnLog
     window: ChangeWindow[RowSet]
@@ -28,26 +28,25 @@ class RuleTurn:
 
 @dataclass(slots=True)
 class TurnLog:
-    """The points of one transaction, which began with version `begun`. `base` takes the changes of base relations out
-    of a propagation; None if they are not worth keeping."""
+    """The points of one transaction, which began at version `begun`. `base` returns the base changes of a propagation;
+    None if they are too many to keep."""
 
     begun: int
     base: Callable[[Deltas], Deltas | None]
     points: list[Deltas | None] = field(default_factory=list)
     is_open: bool = True
-    """Statements may have come since the last point."""
+    """True if statements may have been staged since the last point."""
     _turns: dict[str, int] = field(default_factory=dict)
     _acted: dict[str, int] = field(default_factory=dict)
 
     def turn(self, rule: str, window: ChangeWindow[RowSet], deltas: Deltas) -> RuleTurn:
-        """The rule has its turn."""
         since, now = self._turns.get(rule, BEGIN), self._point(deltas)
         made = RuleTurn(self, window, since, self._acted.get(rule, since), now)
         self._turns[rule] = self._acted[rule] = now
         return made
 
     def acted(self, rule: str, deltas: Deltas) -> None:
-        """The actions of its turn are propagated."""
+        """Note that the actions of the rule's turn are propagated."""
         self._acted[rule] = self._point(deltas)
 
     def is_end(self, point: int) -> bool:

@@ -27,12 +27,12 @@ FindCauses = Callable[["ChangeSet", str], "dict[Row, Cause]"]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The net change of one relation: `inserted` was not there before, `deleted` is not there now."""
+    """The net change of one relation: `inserted` rows were absent before, `deleted` rows are absent now."""
 
     inserted: Rows
     deleted: Rows
     find_causes: Callable[[], dict[Row, Cause]] | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """The causes of changes that a transaction made."""
+    """Finds the causes; set for the changes of a transaction."""
 
     def __bool__(self) -> bool:
         return bool(len(self.inserted) or len(self.deleted))
@@ -40,7 +40,7 @@ class Changes:
     def causes(self) -> dict[Row, Cause]:
         """For each inserted or deleted row, the base changes and the changed literals of a derivation that it gained or
         lost. The rules are followed from changed row to changed row, for all rows together, while the states before and
-        after the transaction are kept. A nervous view has no cause for a row that it had before, too."""
+        after the transaction are kept. A nervous view has no cause for a row that was present before."""
         if self.find_causes is None:
             hint = "read them from `tx.changes` after the `with` block"
             raise UsageError("these changes belong to no transaction", code="no-causes", help=hint)
@@ -48,7 +48,7 @@ class Changes:
 
 
 def changed_base_rows(trees: Iterable[Derivation]) -> tuple[tuple[tuple[str, Row], ...], tuple[tuple[str, Row], ...]]:
-    """The base rows in derivations that came, and those that went."""
+    """The base rows in gained derivations, and those in lost ones."""
     found: dict[str, dict[tuple[str, Row], None]] = {"came": {}, "went": {}}
     for node in chain.from_iterable(tree.nodes for tree in trees):
         if node.kind == "base" and node.change and node.relation is not None and node.row is not None:
@@ -57,7 +57,7 @@ def changed_base_rows(trees: Iterable[Derivation]) -> tuple[tuple[tuple[str, Row
 
 
 def reported(plan: ProgramPlan, deltas: Mapping[str, tuple[Rows, Rows]]) -> dict[str, tuple[Rows, Rows]]:
-    """The changes that users see, of all that an engine worked out: it may need more, for keys, copies and rules."""
+    """The changes that users see: the engine may compute more than a view reports, for keys, copies and rules."""
     found = dict(deltas)
     for name, (inserted, deleted) in deltas.items():
         signs = plan.reported(name)
@@ -68,7 +68,7 @@ def reported(plan: ProgramPlan, deltas: Mapping[str, tuple[Rows, Rows]]) -> dict
 
 
 class ChangeSet:
-    """The changes by relation. Indexing works for every relation there is; iteration visits only those that changed."""
+    """The changes by relation. Indexing works for every relation; iteration visits the changed ones."""
 
     def __init__(self, schemas: Mapping[str, Schema], deltas: Mapping[str, tuple[Rows, Rows]]) -> None:
         self._schemas = schemas
@@ -106,43 +106,41 @@ class ChangeSet:
 
 @dataclass(slots=True)
 class NetChange:
-    """The net effect of several changes: an inserted and deleted row cancels out."""
+    """The net effect of several changes: a row that is inserted and deleted cancels out."""
 
     inserted: set[Row] = field(default_factory=set)
     deleted: set[Row] = field(default_factory=set)
 
     def add(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> None:
-        """Add the next change."""
         for row in row_set(deleted):
             self.inserted.discard(row) if row in self.inserted else self.deleted.add(row)
         for row in row_set(inserted):
             self.deleted.discard(row) if row in self.deleted else self.inserted.add(row)
 
     def rows(self, schema: Schema) -> tuple[Rows, Rows]:
-        """The inserted and the deleted rows, as those of a relation."""
         return Rows.of(schema, list(self.inserted)), Rows.of(schema, list(self.deleted))
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit: the version it made, its exact changes, its work counters and its warnings. `violations` are the
-    witnesses it added to constraints that only warn, `repaired` those it removed from any constraint."""
+    """A commit: its version, exact changes, work counters and warnings. `violations` are the witnesses it inserted for
+    constraints that only warn, `repaired` those it deleted for any constraint."""
 
     version: int
     changes: ChangeSet
     stats: Work
     warnings: tuple[Diagnostic, ...] = ()
     firings: tuple[Firing, ...] = ()
-    left: tuple[Pending, ...] = ()
-    """The tasks that its rules leave for after the commit."""
+    tasks: tuple[Pending, ...] = ()
+    """The tasks of its rules that run after the commit."""
     violations: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
     repaired: Mapping[str, Sequence[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition(Commit):
-    """The result of a definition: `kept` views were not touched; `followed` ones have other rules, or depend on a view
-    that has, and their rows followed the change; `recomputed` ones are new or were computed anew."""
+    """The result of a definition: `kept` views are unchanged; `followed` views have other rules, or depend on a view
+    that has, and were updated with the exact difference; `recomputed` views are new or were computed again."""
 
     kept: tuple[str, ...] = ()
     recomputed: tuple[str, ...] = ()

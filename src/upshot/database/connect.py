@@ -1,4 +1,4 @@
-"""The way in: `upshot.connect()`."""
+"""`upshot.connect()`: check its arguments, choose the engine, open the database."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def connect(
     functions: Mapping[str, Callable[..., Any]] | None = None,
     keep_answers: int = MOST_KEPT,
 ) -> Database:
-    """A new database in memory; with a `path`, the one in that database directory, created if new or empty. A
-    URI (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time has the database
-    there, the last one that opened it.
+    """A new database in memory; with a `path`, the one in that database directory, created if new or empty. A URI
+    (`s3a://bucket/db`, `hdfs://…`) is reached through the Spark session: one process at a time owns the database there,
+    the last one that opened it.
 
     With a Spark session, classic or Connect, `engine="auto"` works in this process while the tables fit into `memory`
-    (bytes, or text such as "4GiB"; by default a quarter of what the process can have) and moves to Spark when they
-    outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"` does
-    everything here. `location` is where an engine on Spark keeps its files: a URI that all machines of the cluster
-    reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default what the Spark setting
-    `upshot.location` says, else beside a database on a lake. `max_rounds` bounds the recursion of a view before it ends
-    in a `LimitError`, `max_firings` the rules that a transaction may set off, one after the other, before it ends in a
-    `RuleError`. `optimize` switches optimizations off (False) or names those to use: the answers are the same without
-    them. `keep` says how much of its past a durable database keeps for `history` and `watch(since=…)`: a number of
-    commits, bounds such as {"commits": 100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a
-    million commits of at most 4 GiB. `functions` has the code of functions that rules call, as `db.function` registers
-    it. `keep_answers` bounds the rows of repeated queries' answers that are kept current, as `db.keep_answers` does.
+    (bytes, or text such as "4GiB"; by default a quarter of the memory available to the process) and moves to Spark when
+    they outgrow it. `engine="spark"` does everything there, and starts a session if there is none; `engine="local"`
+    does everything here. `location` is the place of the Spark engine's files: a URI that all machines of the cluster
+    reach ("s3a://bucket/folder", "hdfs:///folder") or a path of this machine, by default the Spark setting
+    `upshot.location`, else a folder beside a database on a lake. `max_rounds` bounds the recursion of a view
+    (`LimitError`), `max_firings` the firings of rules in a transaction, each caused by the one before (`RuleError`).
+    `optimize` switches optimizations off (False) or names those to use: the answers are the same. `keep` bounds the
+    history of a durable database for `history` and `watch(since=…)`: a number of commits, bounds such as {"commits":
+    100_000, "bytes": "1GiB", "age": timedelta(days=7)}, or "all"; by default a million commits of at most 4 GiB.
+    `functions` has the code of functions that rules call, as `db.function` registers it. `keep_answers` bounds the rows
+    of answers that are kept current for repeated queries, as `db.keep_answers` does.
 
     >>> with connect() as db:
     ...     _ = db.define(".decl edge(x: number, y: number)")
@@ -68,30 +68,32 @@ def connect(
     spare_address_space()
     limits = Limits(min(max_rounds or Limits().max_rounds, MOST_ROUNDS), optimizations=optimizations(optimize))
     limits.functions.registered.update({name: UserFunction(code) for name, code in (functions or {}).items()})
-    make_engine = _engines(spark, engine, limits, memory, _files_of_engine(path, spark, location))
+    make_engine = _engines(spark, engine, limits, memory, _engine_location(path, spark, location))
     if path is None and keep is not None:
         raise UsageError("`keep` needs a database directory", code="wrong-argument", help="pass its path too")
     with enough_resources("opening the database"):
         if path is None:
-            # Spark is looked at now: what is wrong with a session is an error of `connect`.
-            made = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
-            return _keeping(made, keep_answers)
-        kept = durable.retention.retention_of(keep)
-        opened = durable.durable.open_durable(path, make_engine, max_firings, kept, spark or running_session())
-        return _keeping(opened, keep_answers, functions or {})
+            # With Spark the engine is made now: a faulty session is an error of `connect`.
+            db = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
+            return _configured(db, keep_answers)
+        retention = durable.retention.retention_of(keep)
+        db = durable.durable.open_durable(path, make_engine, max_firings, retention, spark or running_session())
+        return _configured(db, keep_answers, functions or {})
 
 
-def _keeping(made: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})) -> Database:
+def _configured(
+    db: Database, rows: int, functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+) -> Database:
     """The database with this bound on kept answers, and these functions."""
     for name, code in functions.items():
-        made.function(name, code)
+        db.function(name, code)
     if rows != MOST_KEPT or isinstance(rows, bool):
         try:
-            made.keep_answers(rows)
+            db.keep_answers(rows)
         except UsageError:
-            made.close()
+            db.close()
             raise
-    return made
+    return db
 
 
 def _refuse_bounds(**bounds: object) -> None:
@@ -101,8 +103,8 @@ def _refuse_bounds(**bounds: object) -> None:
             raise UsageError(f"invalid `{name}`: {bound!r}", code="wrong-argument", help=hint)
 
 
-def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:
-    """The location of an engine's files: as named, else beside a database on a lake, which all machines reach."""
+def _engine_location(path: object, spark: Any, location: str | os.PathLike[str] | None) -> str | None:
+    """The location of the engine's files: the named one, else beside a database on a lake, which all machines reach."""
     if location is not None:
         return os.fspath(location)
     if spark is None:
@@ -116,7 +118,7 @@ def _files_of_engine(path: object, spark: Any, location: str | os.PathLike[str] 
 
 
 def _refuse_engine(engine: str, spark: Any, location: object, memory: object) -> None:
-    """Raise if the engine, its session and what is said of their files and memory do not go together."""
+    """Raise if the engine does not exist, or the session, location or memory do not fit it."""
     if engine not in ENGINES:
         hint = did_you_mean(str(engine), ENGINES) or "the engines are `auto`, `local` and `spark`"
         raise UsageError(f"unknown engine `{engine}`", code="unknown-engine", help=hint)
@@ -138,7 +140,7 @@ def _refuse_engine(engine: str, spark: Any, location: object, memory: object) ->
 def _engines(
     spark: Any, engine: str, limits: Limits, memory: int | str | None, location: str | None
 ) -> Callable[[], Engine]:
-    """The factory of a database's engines: one at once, further ones to verify it."""
+    """A factory of engines for the database; `verify` makes a second one."""
     if engine == "local" or (engine == "auto" and spark is None):
         bound = None if memory is None else memory_budget(memory)
         return partial(local_engine, replace(limits, memory=bound))

@@ -1,14 +1,13 @@
-"""Keys and `.deny` constraints: the violations of a change, the policy of each, and their messages.
+"""Keys and `.deny` constraints: find the violations of a change, apply their policies, word their messages.
 
-`findings_of` is what a change violates. A commit tests it once, when views and rules have ended (`commit.commit`); a
-definition tests it against the program before (`program/redefine.py`). In a group (`group.py`) every transaction is
-tested on its own.
+`findings_of` finds the violations of a change. A commit calls it once, after views and rules (`check` in
+`commit.commit_transaction`); a definition tests the rows under the new program (`program/redefine.py`). In a group
+(`group.py`) each transaction is checked on its own.
 
-To defer a constraint to the end of its group: `commit.commit` knows that a group is open (`DatabaseState.held`), so let
-`examine` there leave the constraint out of what it gives `rejected_transaction`; a definition must still be refused, so
-`ConstraintFindings.rejecting` stays, which `rejected_definition` and `grandfathered` read too. `Group._finish` then
-tests the deferred ones before `write_held`, over all of the group: a witness that one transaction inserts, the next may
-delete (`PendingGroup.deltas` has the base changes only). A violation there must undo the whole group (`Group._undo`).
+To defer a constraint to the end of a group (a batch of transactions), change two places. In `check` in `commit.py`,
+while `state.open_group` is set, keep the witnesses of the deferred constraint there instead of rejecting them. In
+`Group._finish`, before `write_group`, raise if `engine.contains` still finds one of them: a later transaction of the
+group may have deleted it. The error makes `Group._undo` roll back the whole group.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """Rows that share a key, by relation, and witnesses by constraint: those that came, those that went (`repaired`),
-    and those that a definition leaves where they are although its constraint rejects (`kept`)."""
+    """Rows that share a key, by relation, and witnesses by constraint: inserted ones, deleted ones (`repaired`), and
+    those that a definition keeps although the constraint rejects (`kept`)."""
 
     keys: Violations = field(default_factory=dict)
     constraints: Violations = field(default_factory=dict)
@@ -63,8 +62,8 @@ def findings_of(
     rekeyed: Mapping[str, Iterable[Row]] | None = None,
     witnesses: Mapping[str, Sequence[Row]] | None = None,
 ) -> ConstraintFindings:
-    """The findings of a change. Relations that are `rekeyed` are given with all their rows, constraints that are new
-    with all their `witnesses`."""
+    """The findings of a change. `rekeyed` has all rows of relations with a new key, `witnesses` all rows of new
+    constraints."""
     return ConstraintFindings(
         key_violations(engine, compiled, deltas, rekeyed),
         {**added_violations(compiled, deltas), **(witnesses or {})},
@@ -73,7 +72,6 @@ def findings_of(
 
 
 def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
-    """The violations that the change inserted."""
     touched = compiled.checked.constraints.keys() & deltas.keys()
     if not touched:
         return {}
@@ -81,7 +79,7 @@ def added_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]
 
 
 def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Row]]:
-    """The violations that the change deleted, of constraints that report it."""
+    """The deleted witnesses of constraints that report deletions."""
     constraints = compiled.checked.constraints.keys() & deltas.keys()
     if not constraints:
         return {}
@@ -90,7 +88,7 @@ def repaired_violations(compiled: Compiled, deltas: Deltas) -> dict[str, list[Ro
 
 
 def grandfathered(findings: ConstraintFindings, compiled: Compiled, stated: Collection[str]) -> ConstraintFindings:
-    """The findings of a definition without the violations that it says to keep, of constraints that it states."""
+    """The findings of a definition without the violations that it keeps, of constraints that it states."""
     kept = {
         name: rows
         for name, rows in findings.rejecting(compiled).items()
@@ -103,8 +101,8 @@ def grandfathered(findings: ConstraintFindings, compiled: Compiled, stated: Coll
 def key_violations(
     engine: Engine, compiled: Compiled, deltas: Deltas, whole: Mapping[str, Iterable[Row]] | None = None
 ) -> dict[str, list[Row]]:
-    """Rows that share a key after the change. The engine looks at touched keys only; relations in `whole` are given
-    with all their rows, because their key is new."""
+    """Rows that share a key after the change. The engine reads the changed keys only; `whole` has all rows of relations
+    whose key is new."""
     found: dict[str, list[Row]] = {}
     for name, rows in (whole or {}).items():
         if pairs := _sharing_a_key(compiled.checked.schemas[name], rows):
@@ -134,7 +132,7 @@ def _in_order(schema: Schema, rows: Iterable[Row]) -> list[Row]:
 
 
 def rejected_transaction(findings: ConstraintFindings, compiled: Compiled) -> ConstraintError | None:
-    """The error that ends the transaction, if anything does."""
+    """The error that ends the transaction, if there is one."""
     if findings.keys:
         hint = "nothing was committed; a key occurs only once; `upsert` replaces the old row"
         return _key_error(findings.keys, compiled, hint)
@@ -146,12 +144,11 @@ def rejected_transaction(findings: ConstraintFindings, compiled: Compiled) -> Co
         "nothing was committed; `db.repairs` or `upshot repairs` finds a repair; "
         "`on_violation=warn` makes the constraint a warning"
     )
-    places = {name: compiled.schema(name).span for name in rejecting}
-    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
+    return _violation_error(message, rejecting, compiled, hint)
 
 
 def rejected_definition(findings: ConstraintFindings, compiled: Compiled) -> ConstraintError | None:
-    """The error that refuses a definition the data already contradict, if they do."""
+    """The error that refuses a definition that the data violates, if it does."""
     if findings.keys:
         hint = "nothing was changed; fix the data first; `determines` can keep existing violations, a key cannot"
         return _key_error(findings.keys, compiled, hint)
@@ -165,18 +162,22 @@ def rejected_definition(findings: ConstraintFindings, compiled: Compiled) -> Con
         "nothing was changed; fix the data first (`upshot repairs` finds a repair), or accept existing violations "
         f"with `.deny {name} existing=keep`, or write `.deny {name} on_violation=warn`{others}"
     )
-    places = {name: compiled.schema(name).span for name in rejecting}
-    return ConstraintError(message, code="constraint-violated", violations=rejecting, places=places, help=hint)
+    return _violation_error(message, rejecting, compiled, hint)
+
+
+def _violation_error(message: str, violations: Violations, compiled: Compiled, hint: str) -> ConstraintError:
+    places = {name: compiled.schema(name).span for name in violations}
+    return ConstraintError(message, code="constraint-violated", violations=violations, places=places, help=hint)
 
 
 def warnings_for(findings: ConstraintFindings, compiled: Compiled) -> tuple[Diagnostic, ...]:
-    """One warning for each constraint that is violated and only warns, or whose violations were kept."""
+    """One warning for each violated constraint that only warns, and for each whose violations are kept."""
     violated = [
         _warning("constraint-violated", f"the data violates {_described({name: rows}, compiled)}", name, compiled)
         for name, rows in findings.warning(compiled).items()
     ]
     kept = [
-        _warning("violations-kept", _keeping(name, rows, compiled), name, compiled)
+        _warning("violations-kept", _kept_text(name, rows, compiled), name, compiled)
         for name, rows in findings.kept.items()
     ]
     return (*violated, *kept)
@@ -186,7 +187,7 @@ def _warning(slug: str, message: str, constraint: str, compiled: Compiled) -> Di
     return Diagnostic(slug, message, compiled.schema(constraint).span, severity=Severity.WARNING)
 
 
-def _keeping(name: str, rows: Sequence[Row], compiled: Compiled) -> str:
+def _kept_text(name: str, rows: Sequence[Row], compiled: Compiled) -> str:
     count, stay = ("1 violation", "stays") if len(rows) == 1 else (f"{len(rows)} violations", "stay")
     return f"{count} of constraint `{name}` {stay}: {_listed(compiled.schema(name), rows)}"
 

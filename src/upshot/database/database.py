@@ -1,4 +1,4 @@
-"""A database: a program, the rows of its base relations, and views that follow them exactly."""
+"""The public class `Database`: a program, the rows of its base relations, and views that follow them exactly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from upshot.database.placement import Placement
     from upshot.database.program.verify import Verified
     from upshot.database.queries.models import Models
-    from upshot.database.queries.reading import ConsistentRead
+    from upshot.database.queries.query import ConsistentRead
     from upshot.database.queries.what_if import WhatIf
     from upshot.database.queries.why import AsksWhy
     from upshot.database.realize import Revises
@@ -77,8 +77,8 @@ class Database(AsksWhy, Revises):
         max_firings: int = MAX_FIRINGS,
         lazy: bool = False,
     ) -> None:
-        """An empty database, or the one with this state. Changes that its rules had still to make are made now. With
-        `lazy` the engine is made when the database is first used."""
+        """An empty database, or the one with this state, whose pending changes of rules run now. With `lazy` the engine
+        is made on first use."""
         self._make_engine, self._max_firings, self._first_use = make_engine, max_firings, threading.Lock()
         if lazy:
             return
@@ -89,7 +89,7 @@ class Database(AsksWhy, Revises):
 
     @cached_property
     def _state(self) -> DatabaseState:  # type: ignore[override]  # the base classes only read it
-        """An empty database and its engine, made when they are first used: opening one costs next to nothing."""
+        """Made on first use with its engine, so that opening a database costs next to nothing."""
         with self._first_use:
             if "_state" not in self.__dict__:
                 self.__dict__["_state"] = empty_state(self._make_engine)
@@ -99,37 +99,37 @@ class Database(AsksWhy, Revises):
 
     def _resume(self) -> None:
         try:
-            self._carry_out([each for each in self._state.outbox if not each.is_call])
+            self._run_tasks([each for each in self._state.outbox if not each.is_call])
         except RuleError as error:
-            # What was committed stands and the database is whole: it can be opened.
+            # What was committed stays committed, so the database can be opened.
             rules.outbox.log.error("rules that had still to run: %s", error)
 
     # ---- the program ----------------------------------------------------------------------------
 
     def define(self, program: str | os.PathLike[str], *, name: str | None = None) -> Definition:
-        """Adds a program text or file. Relations it declares or gives rules for are replaced by what it says, all
-        others stay; views whose definition did not change keep their rows. On any error everything is as before."""
+        """Add a program text or file. It replaces the relations that it declares or has rules for; all others stay, and
+        views whose definition did not change keep their rows. On any error the program is unchanged."""
         with self._state.writing("define a program"):
             return programs.redefine.redefine(
                 self._state, programs.compile.compile_text(program, self._state.compiled, name)
             )
 
     def add_rule(self, text: str) -> Definition:
-        """Adds rules to views, beside those they have; what the new rules derive is propagated, not recomputed."""
+        """Add rules to views; what they derive in addition is propagated, not recomputed."""
         with self._state.writing("add a rule"):
             return programs.redefine.redefine(
                 self._state, programs.compile.compile_with_rules(text, self._state.compiled)
             )
 
     def remove_rule(self, text: str) -> Definition:
-        """Takes rules out of the program, given as they were written; what only they derived goes, exactly."""
+        """Remove rules, given as they were written; the rows that only they derived are deleted."""
         with self._state.writing("remove a rule"):
             return programs.redefine.redefine(
                 self._state, programs.compile.compile_without_rules(text, self._state.compiled)
             )
 
     def drop(self, name: str) -> Definition:
-        """Removes a view, constraint or active rule that nothing uses, or a base relation that is empty too."""
+        """Remove a view, constraint or active rule that nothing uses, or a base relation that is also empty."""
         with self._state.writing("drop a relation"):
             return programs.drop.drop(self._state, name)
 
@@ -147,7 +147,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def program(self) -> Program:
-        """The program as it stands, all texts that were defined merged."""
+        """The current program: all texts that were defined, merged."""
         self._state.open()
         return self._state.compiled.program
 
@@ -159,7 +159,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def policies(self) -> Mapping[str, str]:
-        """The policy of each violated constraint: `reject` or `warn`."""
+        """The policy of each constraint: `reject` or `warn`."""
         self._state.open()
         return {name: found.on_violation for name, found in self._state.compiled.checked.constraints.items()}
 
@@ -181,22 +181,22 @@ class Database(AsksWhy, Revises):
     def version(self) -> int:
         """The number of the last commit; 0 before the first."""
         self._state.open()
-        return self._state.shown
+        return self._state.visible_version
 
     # ---- changes --------------------------------------------------------------------------------
 
     def transaction(self, *, meta: Mapping[str, Any] | None = None) -> Transaction:
-        """A transaction for a `with` block. `meta` is kept with the commit in a durable database, for `history`: any
-        mapping that can be written as JSON. A transaction with `meta` makes a version even if no row changes."""
+        """A transaction for a `with` block. `meta`, any mapping that JSON can hold, is kept with the commit in a
+        durable database, for `history`. A transaction with `meta` makes a version even if no row changes."""
         self._state.open()
         return Transaction(self._state, None if meta is None else durable.journal.meta_text(meta))
 
     def apply_batch(self, frame: Any, batch_id: int, relation: str, *, stream: str | None = None) -> AppliedBatch:
-        """Applies a micro-batch of changes as one transaction, for `foreachBatch` of a Spark stream: the same id twice
-        changes nothing, since the commit carries it. `frame` has the columns of the relation, and one that says what
-        happens to each row: `_change` (1 or -1), `op` (insert, delete, update, upsert) or that of a Delta change data
-        feed; without one, rows are inserted, or take the place of those with the same key. Ids are counted by `stream`,
-        which is the relation unless it is named."""
+        """Apply a micro-batch of changes as one transaction, for `foreachBatch` of a Spark stream: the same id twice
+        changes nothing, since the commit stores it. `frame` has the columns of the relation, and one with the operation
+        for each row: `_change` (1 or -1), `op` (insert, delete, update, upsert) or that of a Delta change data feed;
+        without one, rows are inserted, or replace the rows with the same key. Ids are counted by `stream`, by default
+        the relation."""
         self._state.open()
         return durable.stream_batches.apply_batch(
             self._state, durable.stream_batches.Batch(frame, batch_id, relation, stream or relation)
@@ -204,23 +204,24 @@ class Database(AsksWhy, Revises):
 
     def group(self) -> Group:
         """A group of transactions for a `with` block, opened by `group.transaction()`: each makes its own version or
-        fails alone, and all that succeed become durable with one write when the block ends. Until then nobody sees
-        anything of them, and readers wait."""
+        fails alone, and those that succeed become durable with one write when the block ends. Until then readers wait,
+        and no subscriber is called."""
         self._state.open()
         from upshot.database.group import Group  # noqa: PLC0415 - imports this class
 
         return Group(self._state)
 
     def register(self, name: str, table: Any) -> Commit:
-        """Makes a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
-        is declared from the table if nobody declared it."""
+        """Make a whole table (pandas, Arrow, Polars, or a Parquet or CSV path) the contents of a base relation, which
+        is declared from the table if it does not exist."""
         self._state.open()
-        made = files.register.register(self._state, name, table)
-        self._carry_out(made.left)
-        return made
+        commit = files.register.register(self._state, name, table)
+        self._run_tasks(commit.tasks)
+        return commit
 
     def what_if(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> WhatIf:
-        """The changes these insertions and deletions would make, and what they would violate; nothing is committed."""
+        """The changes of these insertions and deletions, and the constraints they would violate; nothing is
+        committed."""
         self._state.open()
         return queries.what_if.what_if(self._state, insert or {}, delete or {})
 
@@ -228,13 +229,13 @@ class Database(AsksWhy, Revises):
 
     def function(self, name: str, function: Callable[..., Any] | Fold, *, arrow: bool = False) -> Definition | None:
         """Register the code of `.functor name(…)`, which rules call as `@name(…)`. It takes the values of one row and
-        gives one; with `arrow`, whole Arrow columns of distinct rows. A `fold` has a `Fold`. Other code of a function
-        that rules call is a definition: views that call it are computed again, and the answer is what changed."""
+        returns one; with `arrow`, whole Arrow columns of distinct rows. A `fold` has a `Fold`. New code for a function
+        that rules call is a definition: views that call it are recomputed, and the result is what changed."""
         self._state.open()
         return programs.functors.register(self._state, name, function, arrow=arrow)
 
     def refresh(self, name: str) -> Definition:
-        """Compute the values of a stateful function again, and what follows from them: a definition, with exact
+        """Compute the values of a stateful function again, and all that depends on them: a definition, with exact
         changes."""
         self._state.open()
         return programs.functors.refresh(self._state, name)
@@ -243,8 +244,8 @@ class Database(AsksWhy, Revises):
 
     def models(self, limit: int | None = 10) -> Models:
         """The perfect models of a program whose rules have alternatives in their heads, `s(X) | t(X) :- r(X).`, over
-        the rows there are: at most `limit`, with what all models have (`cautious`) and what some have (`brave`).
-        Computed anew at each call; the relations that differ between models are not maintained."""
+        the current rows: at most `limit`, with the rows of all models (`cautious`) and of any model (`brave`). Computed
+        at each call; the relations that differ between models are not maintained."""
         self._state.open()
         with self._state.reading():
             return queries.models.models(self._state, limit)
@@ -252,26 +253,26 @@ class Database(AsksWhy, Revises):
     # ---- active rules -----------------------------------------------------------------------------
 
     def action(self, name: str, function: Function) -> None:
-        """Makes a function known to rules that `call` it. It takes the list of rows, or the values of one if the rule
-        says `per=instance`; a parameter named `firing` gets the whole firing. Calls that an earlier process, or a
-        failure, left undone are made now, and so are changes that failed for want of a function."""
+        """Register a function for rules that `call` it. It takes the list of rows, or the values of one if the rule
+        says `per=instance`; a parameter named `firing` gets the whole firing. Pending calls of it, of an earlier
+        process or after a failure, are made now; so are changes that failed because it was missing."""
         self._state.open()
         self._state.actions.register(name, function)
-        self._carry_out([each for each in self._state.outbox if _awaits(each, name)])
+        self._run_tasks([each for each in self._state.outbox if _waits_for(each, name)])
 
     def call_with(self, make_call: MakeCall) -> None:
-        """Says who makes the calls that rules leave for after a commit: the thread that has committed, unless this was
-        said; `PatientCaller` does not wait for ever."""
+        """Set the caller of functions that run after a commit; by default the committing thread calls them.
+        `PatientCaller` waits for a bounded time."""
         self._state.open()
         self._state.make_call = make_call
 
     def activate(self, rule: str, **bindings: Any) -> Definition:
-        """Makes a rule active for these values of its parameters: the first ones take the place of "for all", later
-        ones are added; without any, it is active for all. A definition, which a durable database keeps."""
+        """Activate a rule for these values of its parameters: the first ones replace "for all", later ones are added;
+        without any, it is active for all. A definition, which a durable database keeps."""
         return self._switch(rule, bindings, active=True)
 
     def deactivate(self, rule: str, **bindings: Any) -> Definition:
-        """Takes values away that a rule was activated for; without any, the rule sleeps."""
+        """Remove values that a rule was activated for; without any, the rule is inactive."""
         return self._switch(rule, bindings, active=False)
 
     def _switch(self, rule: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
@@ -279,33 +280,33 @@ class Database(AsksWhy, Revises):
             return programs.switch.switch(self._state, rule, bindings, active=active)
 
     def pending(self) -> tuple[Firing, ...]:
-        """The tasks that rules left for after their commits, each with the error that stopped it."""
+        """The firings of pending tasks, each with the error that stopped it."""
         with self._state.reading():
             return tuple(each.firing for each in self._state.outbox)
 
     @property
     def tasks_left(self) -> int:
-        """The number of tasks that rules left for after their commits, calls and changes one by one; does not wait."""
+        """The number of pending tasks of rules, calls and changes one by one; does not wait."""
         return len(self._state.outbox)
 
     def retry(self) -> None:
-        """Tries again what rules have still to do."""
+        """Run the pending tasks of rules again."""
         self._state.open()
-        self._carry_out(list(self._state.outbox))
+        self._run_tasks(list(self._state.outbox))
 
     def discard(self, key: str) -> None:
-        """Gives up what a rule had still to do: the firing with this key is not tried again."""
+        """Remove the tasks of the firing with this key."""
         with self._state.writing("discard a firing"):
             found = [each for each in self._state.outbox if each.firing.key == key]
             if not found:
                 hint = "`db.pending()` lists pending firings with their keys"
                 raise UsageError(f"no pending firing has the key `{key}`", code="wrong-argument", help=hint)
             for each in found:
-                rules.outbox.settle_task(self._state, each)
+                rules.outbox.complete_task(self._state, each)
 
-    def _carry_out(self, pending: Sequence[Pending]) -> None:
+    def _run_tasks(self, pending: Sequence[Pending]) -> None:
         if pending:
-            rules.outbox.carry_out(self._state, pending, Transaction)
+            rules.outbox.run_tasks(self._state, pending, Transaction)
 
     # ---- answers --------------------------------------------------------------------------------
 
@@ -327,18 +328,18 @@ class Database(AsksWhy, Revises):
             return queries.sql_answers.as_of(self._state, text, parameters)
 
     def rows(self, name: str) -> Rows:
-        """All rows of a relation."""
         with self._state.reading() as engine:
             return engine.rows(self._state.schema(name).name)
 
     def reading(self) -> ConsistentRead:
-        """Several answers of one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
+        """Several answers from one version, for a `with` block: `at.version`, `at.query(…)`, `at.rows(…)`."""
         self._state.open()
-        return queries.reading.ConsistentRead(self._state)
+        return queries.query.ConsistentRead(self._state)
 
     def at(self, version: int) -> PastVersion:
-        """A version of the past: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last.
-        Of a durable database any that is kept, for relations that are defined as today; in memory the last two."""
+        """A past version: `query`, `sql`, `rows`, `why`, `why_not`, `realize`, `what_if` as if it were the last. In a
+        durable database any version that is kept, for relations with the same definition today; in memory the last
+        two."""
         with self._state.reading():
             return durable.past_version.PastVersion(self._state, version, lambda state: Database(state=state))
 
@@ -348,20 +349,20 @@ class Database(AsksWhy, Revises):
             return durable.past_states.first_version(self._state, self._state.schema(name).name)
 
     def changes(self, view: str, /, since: int, until: int | None = None, **parameters: Any) -> Changes:
-        """The net change of a relation, or of the answers to a query, from version `since` to version `until`, the
-        last one unless told: `inserted` and `deleted` rows."""
+        """The net change of a relation, or of the answers to a query, from version `since` to version `until`, by
+        default the last one: `inserted` and `deleted` rows."""
         last = self.version if until is None else until
         with live.shapes.arguments_of("changes", "since", "until"):
             return durable.past_version.net_changes(self._state, self.at, view, (since, last), parameters)
 
     def hold_version(self, most: int) -> Callable[[], Database] | None:
-        """The version there is, as a database of its own that is in memory and stays as it is; made, some time later
-        and on any thread, by calling what this returns. Nothing if there are more than `most` rows, if they are on
-        Spark, or if transactions call functions: those expect one thread."""
+        """A function that makes an immutable database in memory of the current version, later and on any thread. None
+        if there are more than `most` rows, if they are on Spark, or if transactions call functions, which expect one
+        thread."""
         with self._state.reading():
             self._state.refuse_group()
-            held = durable.past_version.held_version(self._state, most)
-        return None if held is None else lambda: Database(state=held.opened(), max_firings=held.max_firings)
+            frozen = durable.past_version.frozen_version(self._state, most)
+        return None if frozen is None else lambda: Database(state=frozen.opened(), max_firings=frozen.max_firings)
 
     def watch(
         self,
@@ -375,13 +376,13 @@ class Database(AsksWhy, Revises):
         limit: int | None = None,
         **parameters: Any,
     ) -> Subscription:
-        """Calls back with all rows of the relation first, then with each commit's exact changes to it, in order, once.
-        `view` may be any rule body or SELECT, with values for its `$x` or `:x` as `parameters`; queries that differ in
-        values only share one plan. `every`: at most one event in so many seconds, with the net change; `events`:
-        `insert` or `delete` for rows of one sign; `limit`: the most rows of a sign in one event.
-        `since` a version, it starts with the changes after that one; a database in memory knows only the current. The
-        name of an active rule stands for its firings: those of each commit come as inserted, past ones are not kept. A
-        nervous view tells more than its exact changes: keep no copy from them."""
+        """Call the callback with all rows of the relation first, then with each commit's exact changes to it, in order,
+        once. `view` may be any rule body or SELECT, with values for its `$x` or `:x` as `parameters`; queries that
+        differ in values only share one plan. `every`: at most one event in this many seconds, with the net change;
+        `events`: `insert` or `delete` for rows of one sign; `limit`: the most rows of a sign in one event. With `since`
+        a version, it starts with the changes after that one; a database in memory has only the current one. The name of
+        an active rule stands for its firings: those of each commit are inserted rows, past ones are not kept. A nervous
+        view reports more than its exact changes: keep no copy from them."""
         if callback is None:
             callback = parameters.pop("callback", None)
         elif "callback" in parameters:
@@ -400,54 +401,55 @@ class Database(AsksWhy, Revises):
         return live.follow.watch_relation(state, view, callback, since, pace)
 
     def hold_query(self, text: str, /, **parameters: Any) -> LiveHandle:
-        """A query that is kept current without a callback, for those who hear of commits: its changes are in
-        `CommitEvent.live`. It is kept until the handle is closed."""
+        """Keep a query current without a callback, for subscribers of commits: its changes are in `CommitEvent.live`,
+        until the handle is closed."""
         self._state.open()
         return live.follow.hold(self._state, text, parameters)
 
     def query_reads(
         self, text: str, values: Mapping[str, Any], may_read: Callable[[str], bool] = lambda _: True
     ) -> frozenset[str]:
-        """The relations that a rule body or SELECT names. It must make sense by those that one may read, so that no
-        error says more of others."""
+        """The relations that a rule body or SELECT names. It is checked with the relations that `may_read` allows only,
+        so that no error reveals others."""
         schemas, functors = self.schemas, self._state.compiled.checked.functors
         known = {name: schema for name, schema in schemas.items() if may_read(name)}
         return live.shapes.query_reads(text, values, known, functors)
 
     def limit_live_queries(self, seconds: float | None) -> None:
-        """All followed queries together take at most so much time of one commit. Those that take more than an equal
-        share of it when it is over are ended, and their followers get the error."""
+        """Bound the time of all followed queries in one commit. At the bound, those that took more than an equal share
+        end, and their followers get the error."""
         self._state.live.seconds = seconds
 
     def keep_answers(self, rows: int) -> None:
-        """Bound the rows that answers kept current for repeated queries may take, by default 100,000; 0 keeps none.
-        Queries with parameters on a view with `materialized=false` are computed on demand; those asked again with the
-        same values are kept current by commits, until they do not fit or 1,000 commits pass without a query."""
+        """Bound the rows of answers that are kept current for repeated queries, by default 100,000; 0 keeps none.
+        Queries with parameters on a view with `materialized=false` are computed on demand; when one is repeated with
+        the same values, commits keep its answer current until it exceeds the bound or 1,000 commits pass without a
+        query."""
         with self._state.writing("limit kept answers"):
             live.kept.limit(self._state, rows)
 
     @property
     def kept_answers(self) -> KeptUse:
-        """The counters of `keep_answers`: parameters and rows kept, answers looked up and computed."""
+        """The counters of `keep_answers`: kept parameters and rows, answers looked up and computed."""
         self._state.open()
         return live.kept.use(self._state)
 
     def watch_commits(self, callback: CommitCallback) -> Subscription:
-        """Calls back with every commit and definition from now on, in order, once, with all it changed. The `version`
-        of the subscription is the one it starts after."""
+        """Call the callback with every commit and definition from now on, in order, once, with all changes. The
+        `version` of the subscription is the one it starts after."""
         state = self._state
         with state.reading():
             state.refuse_group()
-            subscription = Subscription(EVERYTHING, callback, state.feed, state.shown)
+            subscription = Subscription(EVERYTHING, callback, state.feed, state.visible_version)
             state.feed.add(subscription)
         return subscription
 
     def past_events(self, view: str, since: int, until: int) -> Iterator[Event]:
         """The events of a watched relation for the versions after `since`, up to `until`; a durable database reads them
-        lazily. `history-not-kept` if the log does not reach back that far."""
+        lazily. `history-not-kept` if the log does not reach back to `since`."""
         with self._state.reading():
             store = self._journal("has no history").store
-            durable.history.refuse_forgotten(store, since, until)
+            durable.history.refuse_dropped(store, since, until)
             return durable.history.past_events(store, view, since, until)
 
     def reports_changes(self, name: str) -> bool:
@@ -462,7 +464,7 @@ class Database(AsksWhy, Revises):
 
     @property
     def identity(self) -> str:
-        """A name that no other database has: its versions mean something only together with it."""
+        """A name that no other database has: versions of different databases cannot be compared."""
         return self._state.identity
 
     @property
@@ -470,47 +472,47 @@ class Database(AsksWhy, Revises):
         """Test whether the database outlives its process."""
         return self._state.journal is not None
 
-    # ---- what is on the disk ----------------------------------------------------------------------
+    # ---- durable databases ------------------------------------------------------------------------
 
     def history(self, since: int = 0, *, reverse: bool = False) -> Iterator[PastCommit]:
-        """The commits of a durable database after a version, oldest first, or newest first if `reverse`. They are read
-        as they are asked for."""
+        """The commits of a durable database after a version, oldest first, or newest first if `reverse`, read
+        lazily."""
         with self._state.reading():
             return durable.history.history(self._journal("has no history"), since, self._state.version, reverse=reverse)
 
     def last_meta(self) -> Mapping[str, Any] | None:
-        """The `meta` of the newest commit that has one; None if none has, or nothing is kept."""
+        """The `meta` of the newest commit that has one; None if there is none."""
         with self._state.reading():
             journal = self._state.journal
             text = None if journal is None else journal.store.last_meta()
         return None if text is None else json.loads(text)
 
     def snapshot(self) -> int:
-        """Writes all rows of a durable database down whole, so that opening it need not replay the commits until now.
-        It happens by itself when that pays. The version that was written."""
+        """Write a snapshot of all rows of a durable database, so that opening it need not replay earlier commits;
+        return its version. Happens automatically when it pays."""
         with self._state.writing("write a snapshot") as engine:
             state = self._state
             self._journal("cannot write a snapshot").snapshot(engine, state.version, state.compiled)
             return state.version
 
     def compact(self) -> Compacted:
-        """Lets go of the past that is not to be kept, at once and in small steps between which commits go on. It
-        happens by itself as commits are made."""
+        """Drop the history beyond the bounds now, in small steps between which commits go on. Happens automatically as
+        commits are made."""
         return durable.retention.compact(self._state)
 
     def backup(self, target: str | os.PathLike[str]) -> int:
-        """Copies a durable database into a new or empty folder, as it is after one commit, while others go on; the
-        version it has there. The copy is a database of its own, to be opened with `upshot.connect`."""
+        """Copy a durable database into a new or empty folder, as of one commit, while others go on; return its version.
+        The copy is a database of its own, to be opened with `upshot.connect`."""
         return durable.durable.backup(self._state, target)
 
     @property
     def cursors(self) -> Cursors:
-        """The cursors of readers of the change log, by name; changes they still need are kept, within bounds."""
+        """The cursors of readers of the change log, by name; changes they have not read are kept, within bounds."""
         return durable.retention.Cursors(self._state)
 
     def records(self, kind: str) -> Records:
-        """Notes of one kind that are kept with the database, beside its relations: JSON objects by id, with `put(id,
-        record)`, `remove(id)` and `all()`. A durable database has them on the disk when `put` returns."""
+        """Records of one kind that are kept with the database, outside of its relations: JSON objects by id, with
+        `put(id, record)`, `remove(id)` and `all()`. In a durable database they are on disk when `put` returns."""
         self._state.open()
         return self._state.records(kind)
 
@@ -529,19 +531,20 @@ class Database(AsksWhy, Revises):
         return explain.explain.explain(self._state, name)
 
     def verify(self) -> Verified:
-        """Recomputes every view from the base rows and compares; raises `VerifyError` on any difference."""
+        """Recompute every view from the base rows and compare; raises `VerifyError` on any difference."""
         return programs.verify.verify(self._state)
 
-    def report_progress(self, told: Callable[[str, int], None] | None) -> None:
-        """Calls `told` now and then, while a view is computed in this process, with its name and its rows so far."""
+    def report_progress(self, report: Callable[[str, int], None] | None) -> None:
+        """Call `report` from time to time while a view is computed in this process, with its name and its rows so
+        far."""
         with self._state.reading() as engine:
             if isinstance(engine, ReportsProgress):
-                engine.set_progress(told)
+                engine.set_progress(report)
 
-    # ---- the end ----------------------------------------------------------------------------------
+    # ---- closing ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends all watches and lets go of the data; closing twice is fine."""
+        """End all subscriptions and release the data; closing twice is allowed."""
         state = self._state
         if state.closed:
             return
@@ -564,9 +567,9 @@ class Database(AsksWhy, Revises):
         return f"<upshot database, {len(self._state.schemas)} relations, version {self._state.version}>"
 
 
-def _awaits(pending: Pending, function: str) -> bool:
-    """Test whether registering a function lets the task run: it is the function to call, or its absence stopped changes
-    whose rules may call it."""
+def _waits_for(pending: Pending, function: str) -> bool:
+    """Test whether registering a function lets the task run: it calls the function, or it is a change that failed
+    because a function was missing."""
     if pending.is_call:
         return pending.actions[0].target == function
     error = pending.firing.error
@@ -574,7 +577,6 @@ def _awaits(pending: Pending, function: str) -> bool:
 
 
 def empty_state(make_engine: Callable[[], Engine]) -> DatabaseState:
-    """The state of a new database, with its engine."""
     engine, compiled = make_engine(), programs.compile.nothing()
     engine.install(compiled.plan)
     engine.propagate()

@@ -10,7 +10,7 @@ from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
 from upshot.core.rows import one_nan
 from upshot.core.types import Kind
-from upshot.database.files.given_rows import given_rows
+from upshot.database.files.input_rows import input_rows
 from upshot.database.tried_changes import TriedChanges
 from upshot.revise.request import Request
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 NOT_AS_EXPECTED = "not-as-expected"
 
 
-def asked_for(state: DatabaseState, given: Mapping[str, Any]) -> frozenset[Key]:
-    """The rows of a request, each under the relation that holds it."""
+def requested_keys(state: DatabaseState, rows_by_name: Mapping[str, Any]) -> frozenset[Key]:
+    """The rows of a request, each with the relation that stores it."""
     found: set[Key] = set()
-    for name, rows in given.items():
+    for name, rows in rows_by_name.items():
         schema = state.schema(name)
-        listed = given_rows(schema, rows)
+        listed = input_rows(schema, rows)
         if not isinstance(listed, list):
             listed = list(zip(*(column.to_pylist() for column in listed.columns), strict=True))
         for row in listed:
             with state.reading() as engine:
                 engine.contains(name, row)
-            found.add((name, one_nan(as_kept(row, schema))))
+            found.add((name, one_nan(as_stored(row, schema))))
     return frozenset(found)
 
 
 def request_of_rows(state: DatabaseState, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> Request:
-    """The request that these rows are there in the end, and those are not."""
-    return Request(asked_for(state, insert), asked_for(state, delete))
+    """A request that the rows of `insert` are present and those of `delete` absent."""
+    return Request(requested_keys(state, insert), requested_keys(state, delete))
 
 
-def as_kept(row: Row, schema: Schema) -> Row:
-    """A row of a relation as it is read again: decimals have the scale of their column, numbers for floats a point,
+def as_stored(row: Row, schema: Schema) -> Row:
+    """A row as the relation returns it: decimals have the scale of their column, numbers in float columns are floats,
     records are text."""
     return tuple(
         fit(value, column.type)[0]
@@ -56,7 +56,7 @@ def as_kept(row: Row, schema: Schema) -> Row:
 
 
 class PropagatedChange(TriedChanges):
-    """The change that is open, after its propagation, to be asked which rows it leaves there."""
+    """The open change after its propagation, to test which rows are present."""
 
     def __init__(self, state: DatabaseState, deltas: Deltas) -> None:
         super().__init__(state)
@@ -64,14 +64,14 @@ class PropagatedChange(TriedChanges):
 
 
 def require(state: DatabaseState, deltas: Deltas, expected: Request) -> None:
-    """`not-as-expected` if the open change leaves a row out that is to be there, or one in that is not to be."""
+    """`not-as-expected` if a row is absent that must be present, or present that must be absent."""
     change = PropagatedChange(state, deltas)
-    for keys, there in ((expected.insert, True), (expected.delete, False)):
+    for keys, present in ((expected.insert, True), (expected.delete, False)):
         for key in sorted(keys, key=repr):
-            if change.holds(key) != there:
+            if change.holds(key) != present:
                 shown = fact(state.schemas[key[0]], key[1])
                 raise DataError(
-                    f"row `{shown}` would {'not' if there else 'still'} exist",
+                    f"row `{shown}` would {'not' if present else 'still'} exist",
                     code=NOT_AS_EXPECTED,
                     help="nothing was committed: read the current rows and change the transaction",
                 )

@@ -1,10 +1,13 @@
-"""Transactions that become durable together: each a version of its own, one write to the disk for all of them.
+"""Groups: transactions that become durable together. Each is a version of its own; one write stores all of them.
 
-with db.group() as group:                  the right to write, and the lock: nobody sees anything of it yet
+with db.group() as group:                  holds the write lock and the lock of the state: nobody sees its changes yet
     with group.transaction() as tx: …      version 5
-    with group.transaction() as tx: …      fails: undone alone
+    with group.transaction() as tx: …      fails: only this one is rolled back
     with group.transaction() as tx: …      version 6
-                                           one write; then readers, watchers and rules that run after a commit
+                                           one write; then readers, subscribers and tasks of rules
+
+Constraints are checked for every transaction (`commit.py`). The docstring of `constraints.py` says what to change to
+check one at the end of the group.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import Error, RuleError, UsageError
 from upshot.database import live
 from upshot.database.durable.journal import meta_text
-from upshot.database.rules.outbox import carry_out
+from upshot.database.rules.outbox import run_tasks
 from upshot.database.state import PendingGroup
 from upshot.database.transaction import Transaction
 from upshot.database.watch import QueryFailure
@@ -32,10 +35,10 @@ log = logging.getLogger("upshot.store")
 
 class Group:
     """For one `with` block, on one thread. A transaction whose error is caught inside the block fails alone. If the
-    block itself ends with an error, or the write does, no transaction of the group ever happened: the database is as
-    before, nobody was told, and what the write failed with can be tried again (`retryable`).
+    block ends with an error, or its write fails, all its transactions are rolled back and no subscriber is called;
+    after a failed write it can be tried again (`retryable`).
 
-    Results of its transactions may be read inside the block; they count when the block has ended.
+    Results of its transactions may be read inside the block; they are final when the block has ended.
     """
 
     def __init__(self, state: DatabaseState) -> None:
@@ -55,21 +58,21 @@ class Group:
             state.lock.acquire()
             try:
                 state.open()
-                state.drop_unfollowed()
+                state.remove_released_queries()
             except BaseException:
                 state.lock.release()
                 raise
         except BaseException:
             state.writer.release()
             raise
-        state.held = PendingGroup(list(state.outbox))
+        state.open_group = PendingGroup(list(state.outbox))
         if state.journal is not None:
-            state.journal.hold()
+            state.journal.begin_group()
         self._stage = "open"
         return self
 
     def transaction(self, *, meta: Mapping[str, Any] | None = None) -> Transaction:
-        """A transaction for a `with` block inside that of the group; the next one after it has ended."""
+        """A transaction for a `with` block inside that of the group, one after the other."""
         if self._stage != "open" or not self._state.writer.is_mine:
             words = {"new": "has not begun", "open": "is open on another thread"}.get(self._stage, "has ended")
             help = "open transactions inside `with db.group() as group:`"
@@ -77,79 +80,79 @@ class Group:
         if self._transactions and self._transactions[-1].is_open:
             message = "cannot open a transaction while another one of the group is open"
             raise UsageError(message, code="transaction-open", help="end its `with` block first")
-        made = Transaction(self._state, meta_text(meta), grouped=True)
-        self._transactions.append(made)
-        return made
+        transaction = Transaction(self._state, meta_text(meta), grouped=True)
+        self._transactions.append(transaction)
+        return transaction
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         state, self._stage = self._state, "ended"
-        held = state.held
-        assert held is not None, "open"
+        group = state.open_group
+        assert group is not None, "the block was entered"
         try:
             with uninterrupted():
-                self._finish(held, failed=kind is not None)
+                self._finish(group, failed=kind is not None)
             state.after_change()
         finally:
             state.lock.release()
             state.writer.release()
-        state.feed.hand_over()
+        state.feed.deliver()
         try:
-            known = {id(each) for each in held.outbox}
-            carry_out(state, [each for each in state.outbox if id(each) not in known], Transaction)
+            known = {id(each) for each in group.outbox}
+            run_tasks(state, [each for each in state.outbox if id(each) not in known], Transaction)
         except RuleError as endless:
-            # The group stands, whatever its rules go on to do.
+            # The group is committed, whatever its rules go on to do.
             log.error("rules that ran after a group of transactions: %s", endless)
 
-    def _finish(self, held: PendingGroup, *, failed: bool) -> None:
-        """Writes the group, or undoes it."""
+    def _finish(self, group: PendingGroup, *, failed: bool) -> None:
+        """Write the records of the group, or roll it back."""
         state = self._state
         try:
             if state.journal is not None:
-                state.journal.drop_held() if failed else state.journal.write_held()
+                state.journal.drop_group() if failed else state.journal.write_group()
         except BaseException as error:
-            self._undo(held)
+            self._undo(group)
             if isinstance(error, Error):
                 error.retryable = not state.closed
             raise
         if failed:
-            self._undo(held)
+            self._undo(group)
             return
-        state.held, state.shown = None, state.version
-        for event, topic in held.events:
+        state.open_group, state.visible_version = None, state.version
+        for event, topic in group.events:
             state.feed.announce(event, topic)
 
-    def _undo(self, held: PendingGroup) -> None:
-        """Takes the engine back to the state before the group: the base changes the other way round, last one first."""
+    def _undo(self, group: PendingGroup) -> None:
+        """Return the engine to the state before the group, by the inverse of its base changes, last one first."""
         state, engine = self._state, self._state.engine
-        state.held, state.outbox = None, held.outbox
-        for event, topic in held.events:
+        state.open_group, state.outbox = None, group.outbox
+        for event, topic in group.events:
             if isinstance(event, QueryFailure):
                 state.feed.announce(event, topic)
         for transaction in self._transactions:
             transaction.undone()
         try:
-            for deltas in reversed(held.deltas):
+            for deltas in reversed(group.deltas):
                 for name, (inserted, deleted) in deltas.items():
                     if len(inserted):
-                        engine.delete(name, _given(inserted))
+                        engine.delete(name, _stageable(inserted))
                     if len(deleted):
-                        engine.insert(name, _given(deleted))
-            if held.deltas:
+                        engine.insert(name, _stageable(deleted))
+            if group.deltas:
                 state.propagate()
                 before = live.faults.answers_before(state) if engine.is_narrowed else None
                 engine.accept()
                 if before is not None:
                     live.faults.resume(state, before, state.live.narrowed)
         except BaseException:
-            # What is in memory is not what is on the disk, and nobody may see it.
+            # The state in memory differs from the store, and nobody may see it.
             log.critical("a group of transactions could not be rolled back in memory; the database is closed")
             state.shut()
             raise
         finally:
-            state.version = state.shown
+            state.version = state.visible_version
 
 
-def _given(rows: Rows) -> Any:
+def _stageable(rows: Rows) -> Any:
     return rows.to_arrow() if rows.schema.columns else list(rows)

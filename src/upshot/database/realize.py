@@ -11,7 +11,7 @@ from typing import Any
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import ConstraintError, DataError, LimitError, RuleError, UsageError, counted
 from upshot.core.fact_text import fact
-from upshot.database.expectations import NOT_AS_EXPECTED, as_kept, require
+from upshot.database.expectations import NOT_AS_EXPECTED, as_stored, require
 from upshot.database.queries.what_if import WhatIf, what_if
 from upshot.database.realization import Realization
 from upshot.database.search_arguments import (
@@ -277,7 +277,7 @@ class Realizations(Iterator[Realization]):
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
         """Rows by the names that users give to the relations that keep them."""
         found = ((self._public(name), rows) for name, rows in by_relation(keys).items())
-        return {name: [as_kept(row, self._state.schemas[name]) for row in rows] for name, rows in found}
+        return {name: [as_stored(row, self._state.schemas[name]) for row in rows] for name, rows in found}
 
     def _fact(self, key: Key) -> str:
         return fact(self._state.schemas[self._public(key[0])], key[1])

@@ -15,7 +15,7 @@ from upshot.core.schema import Column as SchemaColumn
 from upshot.core.schema import Role, Schema
 from upshot.core.search_bounds import is_amount
 from upshot.core.types import Type
-from upshot.database.expectations import asked_for
+from upshot.database.expectations import requested_keys
 from upshot.database.realization import Realization
 from upshot.database.state import DatabaseState
 from upshot.revise.request import DELETE, INSERT, Bounds, Key, Preferences, Request
@@ -34,8 +34,8 @@ def request_of(state: DatabaseState, insert: Any, delete: Any) -> Request:
             message = f"`{word}` is a dict of rows by relation, not {_kind(given)}"
             raise UsageError(message, code="wrong-argument", help=f"give {_ROWS}")
     request = Request(
-        asked_for(state, _without_patterns(state, insert, "insert")),
-        asked_for(state, _without_patterns(state, delete, "delete")),
+        requested_keys(state, _without_patterns(state, insert, "insert")),
+        requested_keys(state, _without_patterns(state, delete, "delete")),
     )
     if both := request.insert & request.delete:
         name, row = min(both, key=repr)

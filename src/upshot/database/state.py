@@ -1,8 +1,8 @@
 """The state of a database: its program, engine and subscribers, and the locks on them.
 
-Two locks. `writer` is held by whoever changes something, for as long as a transaction is open: one writer at a time.
-`lock` guards each single access to the engine: readers get in between the statements of an open transaction and see
-the state before it.
+Two locks. A thread that changes something holds `writer` for as long as its transaction is open: one writer at a time.
+`lock` guards each single access to the engine: readers run between the statements of an open transaction and see the
+state before it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from upshot.database.durable.records import RecordAccess
     from upshot.database.engines import Deltas, Engine
     from upshot.database.program.compile import Compiled
-    from upshot.database.watch import Told, Topic
+    from upshot.database.watch import AnyEvent, Topic
 
 
 @dataclass(slots=True)
 class Batches:
-    """One batch at a time is applied; its number is known from then on, and looked up in the store before."""
+    """The number of the last batch of each stream, read from the store once. `guard` lets one batch be applied at a
+    time."""
 
     guard: threading.Lock = field(default_factory=threading.Lock)
     _last: dict[str, int] = field(default_factory=dict)
@@ -58,20 +59,20 @@ class Batches:
 
 
 MAX_FIRINGS = 1_000
-"""The most rules that one transaction may set off, one after the other."""
+"""The most firings of rules in one transaction, each caused by the one before."""
 
 
 class WriteLock:
-    """The right to change the database: one thread at a time, and never twice by the same thread."""
+    """The write lock: one thread at a time, and never twice by the same thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner: int | None = None
 
-    def acquire(self, deed: str) -> None:
+    def acquire(self, action: str) -> None:
         if self._owner == threading.get_ident():
             raise UsageError(
-                f"cannot {deed} while a transaction is open on this thread",
+                f"cannot {action} while a transaction is open on this thread",
                 code="transaction-open",
                 help="end the `with db.transaction()` block first",
             )
@@ -91,27 +92,26 @@ class WriteLock:
 
     @property
     def is_mine(self) -> bool:
-        """Test whether this thread has the lock."""
         return self._owner == threading.get_ident()
 
 
 MOST_REMEMBERED = 100_000
-"""Base rows of the last commit that are remembered, for `why_changed` without a store."""
+"""The most base rows of the last commit that are kept in memory, for `why_changed` without a store."""
 
 
 @dataclass(slots=True)
 class PendingGroup:
-    """The unreported effects of the commits of an open group: the events of watchers, the changes of base relations one
-    commit after the other, and the tasks before the group."""
+    """The unpublished effects of an open group: the `outbox` before it, its events, and the changes of base relations
+    by each of its commits."""
 
     outbox: list[Pending]
-    events: list[tuple[Told, Topic | None]] = field(default_factory=list)
+    events: list[tuple[AnyEvent, Topic | None]] = field(default_factory=list)
     deltas: list[Deltas] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """The base rows that the last commit inserted and deleted, under the same program as before or not."""
+    """The base rows that the last commit inserted and deleted, and whether it left the program unchanged."""
 
     version: int
     same_program: bool
@@ -119,7 +119,7 @@ class LastCommit:
 
     @classmethod
     def of(cls, version: int, same_program: bool, deltas: Deltas, compiled: Compiled) -> LastCommit | None:
-        """None for a commit of so many rows that remembering them would cost more than it is worth."""
+        """None for a commit of too many rows."""
         known = compiled.checked.schemas
         base = {name: each for name, each in deltas.items() if name in known and known[name].role is Role.BASE}
         rows = sum(len(inserted) + len(deleted) for inserted, deleted in base.values())
@@ -128,110 +128,111 @@ class LastCommit:
 
 @dataclass(slots=True)
 class DatabaseState:
-    """The mutable heart of a database; everything it points to is replaced, never edited."""
+    """The mutable state of a database. Its parts are replaced, never edited."""
 
     make_engine: Callable[[], Engine]
     engine: Engine
     compiled: Compiled
     version: int = 0
     closed: bool = False
-    shown: int = -1
-    """The version that anyone may be told of: while a group is open, the one before it."""
+    visible_version: int = -1
+    """The version that users see: while a group is open, the one before it."""
     writer: WriteLock = field(default_factory=WriteLock)
     lock: threading.RLock = field(default_factory=threading.RLock)
     feed: Feed = field(default_factory=Feed)
     live: LiveQueries = field(default_factory=LiveQueries)
-    """The queries that somebody follows, which the engine has beside the program."""
+    """The queries with subscribers, installed in the engine beside the program."""
     kept: KeptAnswers = field(default_factory=KeptAnswers)
-    """The questions whose answers are kept current."""
+    """The repeated queries whose answers are kept current."""
     journal: Journal | None = None
-    """The journal of a durable database."""
+    """None for a database in memory."""
     actions: Actions = field(default_factory=Actions)
     outbox: list[Pending] = field(default_factory=list)
-    """The pending tasks of rules for after their commits."""
+    """The tasks of rules that run after their commits."""
     make_call: MakeCall = at_once
-    """Makes the calls among them."""
+    """Makes the function calls among these tasks."""
     max_firings: int = MAX_FIRINGS
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     memory_records: RecordAccess = field(default_factory=in_memory)
-    """The records of a database without a store."""
+    """The records (`db.records`) of a database without a store."""
     batches: Batches = field(default_factory=Batches)
-    """The last batch of each stream that `apply_batch` has applied."""
-    held: PendingGroup | None = None
-    """The group that is open, if one is."""
-    last: LastCommit | None = None
-    """The base changes of the last commit, if they were few enough to keep."""
+    open_group: PendingGroup | None = None
+    last_commit: LastCommit | None = None
+    """None if it changed too many rows."""
     warnings: tuple[Diagnostic, ...] = ()
     """Findings of opening the database."""
     reader: int | None = None
-    """The thread inside a `Reading`, which holds the lock and must not wait for the right to write."""
+    """The thread inside a `ConsistentRead`: it holds the lock and must not wait for the write lock."""
 
     def __post_init__(self) -> None:
-        self.shown = self.version
+        self.visible_version = self.version
 
     @contextmanager
-    def writing(self, deed: str) -> Iterator[Engine]:
-        """The engine, for one whole change. What watchers are owed is handed over once the right is given back."""
+    def writing(self, action: str) -> Iterator[Engine]:
+        """The engine, for one whole change. Subscribers are called after the write lock is released."""
         self.open()
-        self.writer.acquire(deed)
+        self.writer.acquire(action)
         try:
             with self.lock:
                 self.open()
-                self.drop_unfollowed()
+                self.remove_released_queries()
                 yield self.engine
                 self.after_change()
         finally:
             self.writer.release()
-        self.feed.hand_over()
+        self.feed.deliver()
 
     def propagate(self, several_turns: bool = False) -> Deltas:
-        """Propagate the open change, for rules of one or several turns; a live query that fails does not take part."""
+        """Propagate the open change; live queries that fail are left out of it. `several_turns`: rules have several
+        turns."""
         if self.live:
             return live.faults.propagate(self, several_turns)
         return self.engine.propagate(several_turns=several_turns)
 
-    def drop_unfollowed(self) -> None:
-        """Take out the live queries that nobody follows any more. The caller has the right to write."""
+    def remove_released_queries(self) -> None:
+        """Remove the live queries without subscribers. The caller holds the write lock."""
         if self.live.released:
             with self.lock:
                 if not self.closed:
-                    live.follow.take_back(self)
+                    live.follow.remove_released(self)
 
-    def prepared(self, version: int, deltas: Deltas, proposal: Proposal) -> AbstractContextManager[object]:
-        """A block that makes a commit visible. A durable database has it on the disk when the block is entered, and
-        takes it back should the block fail."""
+    def recorded(self, version: int, deltas: Deltas, proposal: Proposal) -> AbstractContextManager[object]:
+        """A block that makes a commit visible. In a durable database the record is on disk when the block is entered,
+        and removed if the block fails."""
         if self.journal is None or version == self.version:
             return nullcontext()
-        return self.journal.prepared(self.engine, version, self.compiled, deltas, proposal)
+        return self.journal.recorded(self.engine, version, self.compiled, deltas, proposal)
 
-    def became(self, version: int, new: Compiled, deltas: Deltas) -> None:
-        """The engine has accepted a change: this is the version now. In a group nobody is told before it ends."""
-        if self.held is None:
-            self.shown = version
+    def advance(self, version: int, new: Compiled, deltas: Deltas) -> None:
+        """Make this the current version, after the engine accepted its change. Users see the version of a group when
+        the group ends."""
+        if self.open_group is None:
+            self.visible_version = version
         elif version != self.version:
             base = {name for name, schema in new.plan.normal.schemas.items() if schema.role is Role.BASE}
-            self.held.deltas.append({name: delta for name, delta in deltas.items() if name in base})
+            self.open_group.deltas.append({name: delta for name, delta in deltas.items() if name in base})
         if version != self.version:
-            self.last = LastCommit.of(version, self.compiled.program == new.program, deltas, new)
+            self.last_commit = LastCommit.of(version, self.compiled.program == new.program, deltas, new)
         self.version, self.compiled = version, new
 
-    def tell(self, event: Told, topic: Topic | None = None) -> None:
-        """Queues an event for those who watch its relation, after the group if one is open."""
-        if self.held is None:
+    def publish(self, event: AnyEvent, topic: Topic | None = None) -> None:
+        """Queue an event for the subscribers of its topic; in a group, when the group ends."""
+        if self.open_group is None:
             self.feed.announce(event, topic)
         else:
-            self.held.events.append((event, topic))
+            self.open_group.events.append((event, topic))
 
     def refuse_group(self) -> None:
-        """`UsageError` inside a group: what it has done so far would be heard of twice."""
-        if self.held is not None:
+        """`UsageError` inside a group: a subscriber would get its changes so far twice."""
+        if self.open_group is not None:
             hint = "watch before or after the group"
             raise UsageError("cannot watch while a group is open on this thread", code="transaction-open", help=hint)
 
     def after_change(self) -> None:
-        """Do the background work of a durable database. The caller holds the write lock and the lock of the state."""
+        """Evict kept answers, write a due snapshot, drop old commits. The caller holds the write lock and the lock of
+        the state."""
         if self.kept.places:
-            # The change is made: what cannot be evicted within the limits of this thread is evicted at the next one.
+            # Answers that cannot be evicted within the limits of this thread are evicted after the next change.
             with suppress(LimitError):
                 live.kept.trim(self)
         if self.journal is not None:
@@ -239,28 +240,27 @@ class DatabaseState:
 
     @contextmanager
     def reading(self) -> Iterator[Engine]:
-        """The engine, for one look at the last committed state."""
+        """The engine, for one read of the last committed state."""
         with self.lock:
             self.open()
             yield self.engine
 
     @property
-    def notes_questions(self) -> bool:
-        """Test whether answers to questions that are asked again are kept: on unstored views, unless switched off."""
+    def keeps_answers(self) -> bool:
+        """Test whether answers to repeated queries are kept: there are unstored views, and it is not switched off."""
         return bool(self.kept.bound and self.compiled.plan.on_demand.unstored)
 
     @property
-    def is_read_here(self) -> bool:
-        """Test whether this thread is inside a `Reading`."""
+    def in_consistent_read(self) -> bool:
+        """Test whether this thread is inside a `ConsistentRead`."""
         return self.reader == threading.get_ident()
 
     def records(self, kind: str) -> Records:
-        """Notes of one kind that others keep with the database."""
         store = None if self.journal is None else self.journal.store
         return Records(kind, *(self.memory_records if store is None else (store.put_records, store.records)))
 
     def shut(self) -> None:
-        """Ends all watches and lets go of the data. The caller holds the right to write and the lock."""
+        """End all subscriptions and close the engine. The caller holds the write lock and the lock of the state."""
         self.closed = True
         self.feed.close()
         try:
@@ -270,7 +270,7 @@ class DatabaseState:
                 self.journal.close()
 
     def open(self) -> None:
-        """`UsageError` where the database cannot be used: it is closed, or a function that it calls asks it."""
+        """`UsageError` if the database is closed, or if a user function that it is calling uses it."""
         if RUNNING:
             self.functions.refuse_inside()
         if self.closed:
@@ -279,13 +279,11 @@ class DatabaseState:
 
     @property
     def functions(self) -> UserFunctions:
-        """The functions that rules call; every engine of the database has the same."""
         return self.engine.functions
 
     @property
     def schemas_with_undecided(self) -> Mapping[str, Schema]:
-        """The schemas and those of relations without rows of their own, so that a text that reads one can be refused by
-        name."""
+        """The schemas, and those of relations that differ between models, so that a query of one is refused by name."""
         checked = self.compiled.checked
         if not checked.undecided:
             return self.schemas
@@ -305,12 +303,13 @@ class DatabaseState:
         return schemas[name]
 
     def watchable(self, name: str) -> Schema:
-        """The columns of a relation, or of the instances of an active rule."""
+        """The columns of a relation, or of the firings of an active rule."""
         rule = self.compiled.rule(name)
         return self.schema(name) if rule is None else rule.visible
 
     def base(self, name: str) -> Schema:
-        """The base relation that takes rows for `name`: itself, or the hidden part of a view that also has facts."""
+        """The base relation that stores the rows inserted into `name`: itself, or the hidden part of a view that has
+        facts too."""
         schema = self.schema(name)
         home = self.compiled.home(name)
         if home is not None:

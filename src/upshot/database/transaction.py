@@ -1,4 +1,4 @@
-"""One `with` block of statements: committed whole when the block ends well, undone whole when it does not."""
+"""Transactions: a `with` block of statements, committed when it ends normally and rolled back on an error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from upshot.core.rows import row_set
 from upshot.core.schema import Role
 from upshot.database import queries, rules
 from upshot.database.changes import ChangeSet, reported
-from upshot.database.commit import begin_rules, commit
-from upshot.database.files.given_rows import given_rows
+from upshot.database.commit import begin_rules, commit_transaction
+from upshot.database.files.input_rows import input_rows
 
 if TYPE_CHECKING:
     from upshot.active.firing import Cause, Firing
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from upshot.active.tasks import Pending
     from upshot.core.diagnostic import Diagnostic
     from upshot.core.rows import Row, Rows
-    from upshot.core.schema import Schema
     from upshot.database.changes import Commit
     from upshot.database.engines import Deltas
     from upshot.database.state import DatabaseState
@@ -32,20 +31,25 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """Statements apply in order, and only their net effect counts. A statement that fails applies nothing; if its error
+    """Statements apply in order, and only their net effect counts. A statement that fails stages nothing; if its error
     is caught inside the block, the transaction goes on without it.
 
     While the block runs, queries (on this thread and others) see the state before it; other writers wait.
     """
 
     def __init__(
-        self, state: DatabaseState, meta: str | None = None, *, settles: Pending | None = None, grouped: bool = False
+        self,
+        state: DatabaseState,
+        meta: str | None = None,
+        *,
+        completed_task: Pending | None = None,
+        grouped: bool = False,
     ) -> None:
-        """One that `settles` a task leaves what its own rules have to do after it to whoever does the task. One that is
-        `grouped` belongs to an open group, which has the right to write, and sees to all that comes after."""
+        """With a `completed_task`, the caller runs the tasks of its rules. A `grouped` transaction belongs to an open
+        group, which holds the write lock and does everything after the commit."""
         self._state = state
         self._meta = meta
-        self._settles = settles
+        self._completed_task = completed_task
         self._grouped = grouped
         self._stage = "new"
         self._answering = False
@@ -63,7 +67,7 @@ class Transaction:
         try:
             self._state.open()
             if not self._grouped:
-                self._state.drop_unfollowed()
+                self._state.remove_released_queries()
         except BaseException:
             self._release()
             raise
@@ -81,11 +85,15 @@ class Transaction:
                 if failed:
                     pass
                 elif kind is None:
-                    self._commit = commit(
-                        state, self._meta, self._rules, self._settles, self._require if self._expected else None
+                    self._commit = commit_transaction(
+                        state,
+                        self._rules,
+                        meta=self._meta,
+                        completed_task=self._completed_task,
+                        expect=self._require_expected if self._expected else None,
                     )
                     self._stage = "committed"
-                    # Not methods of the transaction: what it changed is to be freed with it, not some time later.
+                    # Not methods of the transaction: a cycle of references would keep its changes in memory.
                     self._commit.changes.find_causes = partial(_causes, state, self._commit.version)
                     for firing in self._commit.firings:
                         firing.find_cause = partial(_cause, state, self._commit.version)
@@ -96,42 +104,40 @@ class Transaction:
         finally:
             self._release()
         if not self._grouped:
-            state.feed.hand_over()
+            state.feed.deliver()
         if failed and kind is None:
             raise self._misused(
                 "the transaction was rolled back because a rule failed", "do not catch the error inside the block"
             )
-        if self._commit is not None and self._commit.left and self._settles is None and not self._grouped:
-            rules.outbox.carry_out(state, self._commit.left, Transaction)
+        if self._commit is not None and self._commit.tasks and self._completed_task is None and not self._grouped:
+            rules.outbox.run_tasks(state, self._commit.tasks, Transaction)
 
     def _release(self) -> None:
         if not self._grouped:
             self._state.writer.release()
 
     def undone(self) -> None:
-        """The group it belonged to was not committed."""
+        """Note that its group was rolled back."""
         self._stage, self._commit = "rolled back", None
 
     @property
     def is_open(self) -> bool:
-        """Test whether its block is running."""
         return self._stage in ("open", "failed")
 
     # ---- statements -----------------------------------------------------------------------------
 
     def insert(self, name: str, rows: Any) -> None:
-        """Adds rows; those that are there already change nothing."""
-        target, given = self._given(name, rows)
-        self._statement(self._state.engine.insert, target.name, given)
+        """Insert rows; rows that are present change nothing."""
+        self._statement(self._state.engine.insert, name, rows)
 
     def delete(self, name: str, rows: Any) -> None:
-        """Removes rows; those that are not there change nothing."""
-        target, given = self._given(name, rows)
-        self._statement(self._state.engine.delete, target.name, given)
+        """Delete rows; rows that are absent change nothing."""
+        self._statement(self._state.engine.delete, name, rows)
 
     def upsert(self, name: str, rows: Any) -> None:
-        """Puts rows in the place of those with the same key. The relation needs a declared key."""
-        target, given = self._given(name, rows)
+        """Insert rows, each in place of the row with the same key. The relation needs a declared key."""
+        self._require_open()
+        target = self._state.base(name)
         if not target.keys:
             columns = ", ".join(column.name for column in target.columns)
             raise DataError(
@@ -139,25 +145,24 @@ class Transaction:
                 code="no-key",
                 help=f"declare one, as in `.decl {name}({columns}) key({columns.partition(',')[0]})`",
             )
-        self._statement(self._state.engine.upsert, target.name, given)
+        self._statement(self._state.engine.upsert, name, rows)
 
     def replace(self, name: str, rows: Any) -> None:
-        """Makes these the only rows of the relation; the difference is the change."""
-        target, given = self._given(name, rows)
-        self._statement(self._state.engine.replace, target.name, given)
+        """Make these rows the whole contents of the relation; the difference is the change."""
+        self._statement(self._state.engine.replace, name, rows)
 
     def expect(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
-        """Says what is to be so in the end, of views and base relations: these rows are there, and those are not.
-        Otherwise the block ends in `not-as-expected` and nothing happens."""
+        """Require that, at the end, the rows of `insert` are present and those of `delete` absent, in views and base
+        relations. Otherwise the block ends in `not-as-expected` and is rolled back."""
         self._require_open()
-        from upshot.database.expectations import request_of_rows  # noqa: PLC0415 - as few transactions expect anything
+        from upshot.database.expectations import request_of_rows  # noqa: PLC0415 - few transactions expect anything
 
         self._expected.append(request_of_rows(self._state, insert or {}, delete or {}))
 
     # ---- while it is open -----------------------------------------------------------------------
 
     def query(self, text: str, /, **parameters: Any) -> Rows:
-        """The answers to a rule body or SELECT in the state that the statements so far lead to, views included."""
+        """The answers to a rule body or SELECT in the state after the statements so far, views included."""
         with self._reading() as run:
             run.propagated()
             if isinstance(text, str) and queries.query.is_select(text):
@@ -172,13 +177,13 @@ class Transaction:
             return queries.query.all_rows(self._state.engine, schema, is_open=True)
 
     def changes_so_far(self) -> ChangeSet:
-        """The net changes of all relations by the statements so far, and by the rules that have had their turns."""
+        """The net changes of all relations by the statements so far, and by the rules that have run."""
         with self._reading() as run:
             return ChangeSet(self._state.schemas, reported(self._state.compiled.plan, run.propagated()))
 
     def process(self, rules: Iterable[str] | str | None = None) -> tuple[Firing, ...]:
-        """A processing point: rules that would have their turns at the end have them now, all or those named. The
-        firings. If one fails, the whole transaction is over."""
+        """A processing point: run the rules that would run at the end now, all or those named; the firings. If one
+        fails, the transaction is rolled back."""
         with self._reading() as run:
             names, before = _rules_to_process(self._state, run, rules), len(run.firings)
             self._answering = True
@@ -192,13 +197,13 @@ class Transaction:
             return tuple(run.firings[before:])
 
     def savepoint(self) -> Savepoint:
-        """A point to go back to, for a `with` block: an error that leaves the block undoes what was done in it, and
-        nothing else; so does `rollback()` of what it returns."""
+        """A savepoint, for a `with` block: an error that leaves the block undoes the statements in it and nothing else;
+        so does `rollback()` of the savepoint."""
         return Savepoint(self._state, self._reading, self._savepoints)
 
     @contextmanager
     def _reading(self) -> Iterator[RuleRun]:
-        """The rules of the transaction, which know whether the engine has to propagate."""
+        """The rules of the transaction, which propagate the open change if necessary."""
         self._require_open()
         with self._state.lock:
             if self._answering:
@@ -208,31 +213,31 @@ class Transaction:
                 self._rules = rules.transaction_rules.transaction_rules(self._state)
             yield self._rules
 
-    def _require(self, deltas: Deltas) -> None:
+    def _require_expected(self, deltas: Deltas) -> None:
         from upshot.database.expectations import require  # noqa: PLC0415 - see `expect`
 
         for each in self._expected:
             require(self._state, deltas, each)
 
     def _statement(self, stage: Callable[[str, Any], None], name: str, rows: Any) -> None:
-        """Stages rows, and lets immediate rules answer; if one of those fails, the whole transaction is over."""
-        state, staged = self._state, False
-
-        def once() -> None:
-            nonlocal staged
-            stage(name, rows)
-            staged = True
-
+        """Stage rows and run immediate rules; if one of those fails, the transaction is rolled back."""
+        self._require_open()
+        state, run, staged = self._state, self._rules, False
+        target = state.base(name)
+        rows = input_rows(target, rows, state.engine)
         with state.lock:
-            if self._rules is None:
-                stage(name, rows)
+            if run is None:
+                stage(target.name, rows)
                 return
             if self._answering:
                 hint = "let the rule insert or delete, or call the function after the commit"
                 raise self._misused("a function called by a rule cannot change the transaction", hint)
             self._answering = True
             try:
-                self._rules.statement(once)
+                run.reopen()
+                stage(target.name, rows)
+                staged = True
+                run.run_immediate()
             except BaseException:
                 if staged:
                     self._fail()
@@ -241,15 +246,10 @@ class Transaction:
                 self._answering = False
 
     def _fail(self) -> None:
-        """Ends the transaction, its savepoints with it; the block may go on, and every statement in it is refused."""
+        """Roll back the transaction and end its savepoints; further statements in the block are refused."""
         self._stage = "failed"
         self._savepoints.clear()
         self._state.engine.rollback()
-
-    def _given(self, name: str, rows: Any) -> tuple[Schema, Any]:
-        self._require_open()
-        target = self._state.base(name)
-        return target, given_rows(target, rows, self._state.engine)
 
     def _require_open(self) -> None:
         if self._stage != "open":
@@ -266,7 +266,7 @@ class Transaction:
 
     @property
     def version(self) -> int:
-        """The version this transaction made; the one that already was, if no row came or went and there is no meta."""
+        """The version of this commit; the version before it if no row changed and there is no `meta`."""
         return self._result().version
 
     @property
@@ -280,9 +280,9 @@ class Transaction:
         return self._result().firings
 
     @property
-    def left(self) -> tuple[Pending, ...]:
-        """The tasks of its rules for after the commit; done when the `with` block has ended."""
-        return self._result().left
+    def tasks(self) -> tuple[Pending, ...]:
+        """The tasks of its rules that run after the commit; when the `with` block has ended, they have run."""
+        return self._result().tasks
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -291,12 +291,13 @@ class Transaction:
 
     @property
     def violations(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
-        """The witnesses this transaction added, by constraint; of constraints that only warn, since others reject."""
+        """The witnesses that this transaction inserted, by constraint; only of constraints that warn, since others
+        reject."""
         return self._result().violations
 
     @property
     def repaired(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
-        """The witnesses this transaction took away, by constraint."""
+        """The witnesses that this transaction deleted, by constraint."""
         return self._result().repaired
 
     def _result(self) -> Commit:
@@ -313,26 +314,24 @@ class Transaction:
 
 
 def _causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
-    """The causes of the changes of one relation with the transaction that made a version."""
-    from upshot.database.queries.why import causes  # noqa: PLC0415 - as few are asked for
+    from upshot.database.queries.why import causes  # noqa: PLC0415 - rarely used
 
     return causes(state, version, changes, name)
 
 
 def _cause(state: DatabaseState, version: int, firing: Firing) -> Mapping[Row, Cause]:
-    """The literals and base changes that made a rule of that transaction fire."""
-    from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
+    from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - rarely used
 
     return firing_causes(state, firing, version)
 
 
 def _rules_to_process(state: DatabaseState, run: RuleRun, names: object) -> frozenset[str]:
-    """The rules that a processing point is for: all that run before the commit, unless some are named."""
+    """The rules of a processing point: all that run before the commit, unless some are named."""
     if names is None:
         return run.before_commit
-    asked = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    requested = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     known = {rule.name: rule for rule in state.compiled.checked.rules}
-    for name in asked:
+    for name in requested:
         if not isinstance(name, str):
             message = f"a rule must be given by its name, not by {type(name).__name__}"
             raise UsageError(message, code="wrong-argument", help='as in tx.process(rules=["audit"])')
@@ -342,20 +341,21 @@ def _rules_to_process(state: DatabaseState, run: RuleRun, names: object) -> froz
         if known[name].coupling == "after":
             hint = "name rules with `coupling=immediate` or `coupling=deferred`"
             raise UsageError(f"rule `{name}` runs after the commit", code="wrong-argument", help=hint)
-    return frozenset(asked) & run.before_commit
+    return frozenset(requested) & run.before_commit
 
 
 class Savepoint:
-    """A point of a transaction to go back to, for a `with` block: an error that leaves the block undoes what was done
-    in it, and goes on; `rollback()` undoes without an error. Rules have seen what they had seen then.
+    """A savepoint, for a `with` block: an error that leaves the block undoes the statements in it; `rollback()` undoes
+    them without an error. Rules return to their state at the savepoint.
 
     The savepoints of a transaction are a stack: one ends with its block, with the transaction, and when one below it
-    ends or is rolled back."""
+    ends or is rolled back.
+    """
 
     def __init__(
         self, state: DatabaseState, reading: Callable[[], AbstractContextManager[RuleRun]], stack: list[Savepoint]
     ) -> None:
-        """`reading` refuses a transaction that is over; `stack` are its savepoints so far."""
+        """`reading` raises if the transaction has ended; `stack` has its savepoints so far."""
         self._state, self._reading, self._stack = state, reading, stack
         with reading() as run:
             self._base = _base_changes(state, run.propagated())
@@ -377,12 +377,12 @@ class Savepoint:
         del self._stack[self._stack.index(self) :]
 
     def rollback(self) -> None:
-        """Undoes all statements since the savepoint, and what rules did about them."""
+        """Undo all statements since the savepoint, and the changes of rules."""
         engine = self._state.engine
         with self._reading() as run:
             above = self._above()
             run.reopen()
-            # The engine starts over from the committed state: what is undone may be a state that has no meaning.
+            # The engine starts again from the committed state: the state to be undone may not be computable.
             engine.rollback()
             for name, (inserted, deleted) in self._base.items():
                 if inserted:
@@ -393,7 +393,7 @@ class Savepoint:
             del self._stack[above:]
 
     def _above(self) -> int:
-        """The place in the stack of the savepoints made after this one."""
+        """The index in the stack of the first savepoint after this one."""
         if self not in self._stack:
             hint = "roll back inside its `with` block, and inner savepoints before outer ones"
             raise UsageError("the savepoint has ended", code="savepoint-ended", help=hint)

@@ -1,7 +1,7 @@
-"""Callbacks that follow a view: each commit's exact changes, in order, once.
+"""Subscriptions: callbacks that get the exact changes of a view by each commit, in order, once.
 
-Events are queued while the state is locked, in commit order, and handed over outside of the lock by whichever thread
-finds the queue unattended. So a callback may query, commit, watch or unsubscribe; what it causes queues up behind.
+Events are queued in commit order while the state is locked. One thread at a time delivers them, without the lock. So a
+callback may query, commit, watch or unsubscribe; the events that it causes are queued behind.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger("upshot.watch")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One step of a watched relation. A `snapshot` holds all rows as inserted: the first event, and the one after a
+    """One event of a watched relation. A `snapshot` has all rows as inserted: the first event, and the one after a
     definition that changed the columns, or made the view nervous or strict. Of a nervous view, inserted rows may have
-    been there before and deleted ones may still be: no copy can be kept from them."""
+    been present before and deleted ones may still be: no copy can be kept from its events."""
 
     view: str
     version: int
@@ -36,7 +36,7 @@ class Event:
     deleted: Rows
     snapshot: bool = False
     omitted: int = 0
-    """Rows beyond the limit of the subscription, which are not among these."""
+    """The number of rows beyond the limit of the subscription, which are left out."""
 
 
 EVERYTHING = "*"
@@ -45,8 +45,8 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class CommitEvent:
-    """One commit as a whole, also one that changed no row. `afresh` are relations that have other columns from here on,
-    or became nervous or strict: their rows are to be read again. `relations` are all there are after it."""
+    """One commit as a whole, also one that changed no row. The rows of `afresh` relations must be read again: their
+    columns changed, or they became nervous or strict. `relations` are all relations after it."""
 
     version: int
     changes: ChangeSet
@@ -56,21 +56,21 @@ class CommitEvent:
     live: Mapping[str, Changes] = field(default_factory=dict)
     """The changes of live queries, by the name of their answers, with the parameters in the first columns."""
     live_queries: Collection[str] = ()
-    """All live queries that there are after it."""
+    """The answers of all live queries after it."""
     failed: Mapping[str, Collection[Row]] = field(default_factory=dict)
-    """The live queries that failed with it, by the name of their answers: the parameters that nobody follows now."""
+    """The live queries that failed with it, by the name of their answers: the parameters that lost their followers."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFailure:
-    """The last event of those who follow a query that cannot be computed any more."""
+    """The last event of the followers of a query that cannot be computed any more."""
 
     view: str
     version: int
     error: Error
 
 
-Told = Event | CommitEvent | QueryFailure
+AnyEvent = Event | CommitEvent | QueryFailure
 Topic = Hashable
 """The topic of a subscription: the name of a relation or rule, or a live query with the values of its parameters."""
 Callback = Callable[[Event], object]
@@ -78,7 +78,7 @@ CommitCallback = Callable[[CommitEvent], object]
 
 
 class Subscription:
-    """A running watch. `errors` collects what the callback raised; `close()` or leaving a `with` block ends it."""
+    """A subscription. `errors` collects the exceptions of the callback; `close()` or leaving a `with` block ends it."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Subscription:
         return self._open
 
     def close(self) -> None:
-        """No callback starts after this returns; closing twice is fine."""
+        """No callback starts after this returns; closing twice is allowed."""
         was_open, self._open = self._open, False
         if self._stop is not None:
             self._stop()
@@ -114,8 +114,8 @@ class Subscription:
         if was_open and self.on_close is not None:
             self.on_close(self)
 
-    def deliver_all(self, events: Iterator[Told]) -> None:
-        """Delivers one after the other. If one cannot be fetched, the subscription ends: there must be no gap."""
+    def deliver_all(self, events: Iterator[AnyEvent]) -> None:
+        """Deliver the events in order. If one cannot be read, the subscription ends: there must be no gap."""
         while self._open:
             try:
                 event = next(events)
@@ -123,13 +123,14 @@ class Subscription:
                 return
             except Exception as error:
                 self.errors.append(error)
-                log.exception("what `%s` was in the past cannot be read; the subscription ends", self.view)
+                log.exception("a past event of `%s` cannot be read; the subscription ends", self.view)
                 self.close()
                 return
             self.deliver(event)
 
-    def deliver(self, event: Told) -> None:
-        """Calls back, unless closed. An exception is kept and logged; it harms neither commit nor other watchers."""
+    def deliver(self, event: AnyEvent) -> None:
+        """Call the callback, unless closed. Its exception is kept and logged; it affects neither the commit nor other
+        subscribers."""
         if not self._open:
             return
         self.version = event.version
@@ -160,13 +161,13 @@ class Subscription:
 
 
 class Feed:
-    """All subscriptions of a database and the events still to be handed over."""
+    """All subscriptions of a database, and the queue of events to deliver."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._subscriptions: dict[Topic, list[Subscription]] = {}
-        self._queue: deque[tuple[Subscription, Iterator[Told]]] = deque()
-        self._attended = False
+        self._queue: deque[tuple[Subscription, Iterator[AnyEvent]]] = deque()
+        self._delivering = False
 
     def watching(self, topic: Topic) -> list[Subscription]:
         with self._guard:
@@ -175,29 +176,29 @@ class Feed:
     def is_watched(self, topic: Topic) -> bool:
         return topic in self._subscriptions
 
-    def add(self, subscription: Subscription, first: Iterable[Told] = ()) -> None:
-        """Call while nothing can be committed. What the subscription is to hear `first` is fetched as it is handed
-        over, so that a long past is never in memory whole."""
+    def add(self, subscription: Subscription, first: Iterable[AnyEvent] = ()) -> None:
+        """Call while nothing can be committed. The `first` events are read as they are delivered, so that a long
+        history is never in memory as a whole."""
         with self._guard:
             self._subscriptions.setdefault(subscription.topic, []).append(subscription)
             self._queue.append((subscription, iter(first)))
 
     def forget(self, subscription: Subscription) -> None:
         with self._guard:
-            left = [each for each in self._subscriptions.get(subscription.topic, ()) if each is not subscription]
-            if left:
-                self._subscriptions[subscription.topic] = left
+            rest = [each for each in self._subscriptions.get(subscription.topic, ()) if each is not subscription]
+            if rest:
+                self._subscriptions[subscription.topic] = rest
             else:
                 self._subscriptions.pop(subscription.topic, None)
 
-    def announce(self, event: Told, topic: Topic | None = None) -> None:
-        """Queues the event for everyone who watches its topic now. Call in commit order."""
+    def announce(self, event: AnyEvent, topic: Topic | None = None) -> None:
+        """Queue the event for the current subscribers of its topic. Call in commit order."""
         with self._guard:
             watching = self._subscriptions.get(event.view if topic is None else topic, ())
             self._queue.extend((each, iter((event,))) for each in watching)
 
     def end(self, topics: Iterable[Topic], reason: str) -> None:
-        """Ends the subscriptions to these; each has the reason among its errors."""
+        """End the subscriptions to these topics; each has the reason among its errors."""
         for subscription in [each for topic in topics for each in self.watching(topic)]:
             hint = "follow the query again, as the program is now"
             subscription.errors.append(UsageError(reason, code="query-ended", help=hint))
@@ -205,19 +206,19 @@ class Feed:
             subscription.on_close = None
             subscription.close()
 
-    def hand_over(self) -> None:
-        """Delivers what is queued, unless someone is at it already: they will find what was added."""
+    def deliver(self) -> None:
+        """Deliver the queued events, unless another thread is doing so: it will find new ones too."""
         while True:
             with self._guard:
-                if self._attended or not self._queue:
+                if self._delivering or not self._queue:
                     return
-                self._attended = True
+                self._delivering = True
                 subscription, events = self._queue.popleft()
             try:
                 subscription.deliver_all(events)
             finally:
                 with self._guard:
-                    self._attended = False
+                    self._delivering = False
 
     def close(self) -> None:
         with self._guard:

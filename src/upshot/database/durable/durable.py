@@ -1,4 +1,4 @@
-"""A database that outlives its process: opened from its folder, as it was after its last commit."""
+"""Open a database directory: restore the state after its last commit. Back it up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 log = logging.getLogger(__name__)
 
 PROGRAM = "<stored program>"
-"""The name of a stored program in messages."""
+"""The name of the stored program in messages."""
 
 
 def open_durable(
@@ -49,8 +49,7 @@ def open_durable(
     retention: Retention = Retention(),  # noqa: B008 - immutable
     session: Any = None,
 ) -> Database:
-    """The database in the directory, with an engine that holds its rows; it owns the directory until it is closed. A
-    URI is reached through the session."""
+    """The database in the directory, locked until it is closed. A URI is reached through the session."""
     store = _opened(path, retention, session)
     try:
         return Database(make_engine, state=_restored(store, make_engine), max_firings=max_firings)
@@ -77,7 +76,7 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> DatabaseState:
     recovered = store.recovered
     written = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
-    # Earlier versions kept the values that rules are active for in the text: they become rows below.
+    # Earlier versions stored the values of activations in the text; they become rows below.
     is_older = any(t.name not in recovered.relations for rule in written.checked.rules for t in rule.bindings)
     compiled = compile_stored(asleep(recovered.program), PROGRAM) if is_older else written
     relations = usable(store, compiled)
@@ -108,7 +107,7 @@ def _restored(store: Store, make_engine: Callable[[], Engine]) -> DatabaseState:
 
 
 def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
-    """A warning for each pair of views that ask for conflicting strategies: earlier versions of Upshot took one."""
+    """A warning for each pair of views with conflicting strategies, which earlier versions accepted."""
     for problem in strategy_conflicts(compiled.checked, compiled.plan.normal):
         yield replace(problem, severity=Severity.WARNING)
 
@@ -116,8 +115,8 @@ def _conflicts(compiled: Compiled) -> Iterator[Diagnostic]:
 def _too_many_digits(
     store: Store, state: DatabaseState, relations: Mapping[str, LoggedRelation]
 ) -> Iterator[Diagnostic]:
-    """A warning for each view with decimals that have more digits than their column declares: earlier versions of
-    Upshot committed such rows."""
+    """A warning for each view whose decimals have more digits than their column declares, which earlier versions
+    accepted."""
     compiled = state.compiled
     for view in compiled.visible:
         clauses = [clause for clause in compiled.checked.clauses if clause.head.relation == view]
@@ -139,7 +138,7 @@ def _too_many_digits(
 
 
 def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schema, list[Clause]]:
-    """A query for the rows that have more digits in one of these columns than it declares."""
+    """A query for the rows that have too many digits in one of these columns."""
     wide = replace(schema.widest(), name=fresh_name("longer", {schema.name}))
     variables = tuple(Variable(f"V{place}") for place in range(schema.arity))
     types = {variable.name: type for variable, type in zip(variables, wide.types, strict=True)}
@@ -155,7 +154,7 @@ def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schem
 
 
 def _since(store: Store, relation: LoggedRelation, row: Row) -> str:
-    """The version that inserted the row, as far as the store remembers."""
+    """The version that inserted the row, as far as the log reaches."""
     found = None
     for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):
         if row in store.rows(relation, change)[0]:
@@ -164,7 +163,7 @@ def _since(store: Store, relation: LoggedRelation, row: Row) -> str:
 
 
 def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
-    """Views follow from the rest, base relations from nothing."""
+    """Raise if the rows of a base relation are missing; views can be computed."""
     for name, schema in compiled.plan.normal.schemas.items():
         if schema.role is Role.BASE and name not in stored:
             raise damaged(f"there are no rows of `{name}`, which the program declares")
@@ -174,17 +173,17 @@ def _refuse_missing(compiled: Compiled, stored: AbstractSet[str]) -> None:
 
 
 def backup(state: DatabaseState, target: str | os.PathLike[str]) -> int:
-    """Copies the database into a new or empty folder; the version it has there."""
+    """Copy the database into a new or empty folder; its version there."""
     state.open()
     if state.journal is None:
         raise not_durable("has nothing to back up")
     store = state.journal.store
-    return back_up(store.root, target, _held(state, store))
+    return back_up(store.root, target, _pinned(state, store))
 
 
 @contextmanager
-def _held(state: DatabaseState, store: Store) -> Iterator[sqlite3.Connection]:
-    """The log between two commits: what is written and could still be taken back is not in it."""
+def _pinned(state: DatabaseState, store: Store) -> Iterator[sqlite3.Connection]:
+    """The log between two commits, without records that could still be removed."""
     with store.keeping_folders():
         with state.reading():
             store.fetch_all()

@@ -1,4 +1,4 @@
-"""The records of a durable database: each commit before it takes effect, and a snapshot when one is due."""
+"""The journal of a durable database: a record of each commit before it takes effect, and snapshots when one is due."""
 
 from __future__ import annotations
 
@@ -28,51 +28,51 @@ if TYPE_CHECKING:
 log = logging.getLogger("upshot.store")
 
 WORTH_A_LOOK = 50_000
-"""Rows of changes after which it is worth asking whether a snapshot pays."""
+"""Rows of changes between two checks whether a snapshot pays."""
 WORTH_DROPPING = 10_000
-"""Rows of changes, beyond those there are, from which on a snapshot pays that lets old commits go."""
+"""A snapshot that lets old commits be dropped pays from this many rows of changes beyond the stored rows."""
 MOST_SMALL_BYTES = 256 << 20
 MOST_SMALL_ROWS = 2_000_000
-"""Bounds on the replay when a store is opened, however large the relations are."""
+"""Bounds on the replay at opening, however large the relations are."""
 
 
 @runtime_checkable
 class KeepsHidden(Protocol):
-    """An engine for which it pays to find the rows of relations that users cannot name in the store as well. `keeps`
-    are those of the program that is installed, an open definition included; the engine reports their changes too."""
+    """An engine that needs the rows of some hidden relations in the store. `keeps` are those of the installed program,
+    an open definition included; the engine reports their changes too."""
 
     @property
     def keeps(self) -> Collection[str]: ...
 
 
 class Journal:
-    """The store of a database, told of every change by `prepared`.
+    """Writes the commits of a database to its store.
 
-    `relations` are those whose changes it is told: all base relations, hidden ones included, all views, and what the
-    engine keeps; it can give back their rows, too, but for views that are not stored. The set changes with a program,
-    and with a snapshot.
+    `relations` are those whose changes are written: all base relations, hidden ones included, all views, and those that
+    the engine keeps. The store has their rows too, except those of unstored views. The set changes with a program, and
+    with a snapshot.
     """
 
     def __init__(self, store: Store, relations: Mapping[str, LoggedRelation]) -> None:
         self.store = store
         self.relations = dict(relations)
         self._looked_at = 0
-        self._held: list[Encoded] | None = None
+        self._group: list[Encoded] | None = None
 
     def close(self) -> None:
         self.store.close()
 
     # ---- commits ------------------------------------------------------------------------------------
 
-    def prepared(
+    def recorded(
         self, engine: Engine, version: int, old: Compiled, deltas: Deltas, proposal: Proposal
     ) -> AbstractContextManager[None]:
-        """A block that makes the commit visible: it is durable when the block is entered, and taken back should the
-        block fail. What is large is written before this returns."""
+        """A block that makes the commit visible: its record is durable when the block is entered, and removed if the
+        block fails. Large changes are written before this returns."""
         program, new, meta = None, proposal.program, proposal.meta
-        tasks = tuple(map(as_task, proposal.left))
+        tasks = tuple(map(as_task, proposal.tasks))
         firings = tuple(map(logged, proposal.firings))
-        done = () if proposal.settles is None else (proposal.settles.place,)
+        done = () if proposal.completed_task is None else (proposal.completed_task.place,)
         if new.program != old.program:
             program, deltas = self._new_program(engine, old, new, deltas)
         relations = self.relations if program is None else program.relations
@@ -83,13 +83,13 @@ class Journal:
 
     @contextmanager
     def _recorded(self, encoded: Encoded, relations: Mapping[str, LoggedRelation]) -> Iterator[None]:
-        if self._held is not None:
+        if self._group is not None:
             try:
                 yield
             except BaseException:
                 self.store.discard([encoded])
                 raise
-            self._held.append(encoded)
+            self._group.append(encoded)
             return
         self.store.append([encoded])
         try:
@@ -99,26 +99,26 @@ class Journal:
             raise
         self.relations = dict(relations)
 
-    def hold(self) -> None:
-        """From here on commits are not written before `write_held`."""
-        self._held = []
+    def begin_group(self) -> None:
+        """From here on, records wait until `write_group`."""
+        self._group = []
 
-    def write_held(self) -> None:
-        """Makes the commits since `hold` durable, all of them or, if that fails, none."""
-        held, self._held = self._held or [], None
-        if held:
-            self.store.append(held)
+    def write_group(self) -> None:
+        """Make the commits since `begin_group` durable with one write: all of them or, if it fails, none."""
+        group, self._group = self._group or [], None
+        if group:
+            self.store.append(group)
 
-    def drop_held(self) -> None:
-        """Forgets the commits since `hold`."""
-        held, self._held = self._held or [], None
-        self.store.discard(held)
+    def drop_group(self) -> None:
+        """Forget the commits since `begin_group`."""
+        group, self._group = self._group or [], None
+        self.store.discard(group)
 
     def _new_program(
         self, engine: Engine, old: Compiled, new: Compiled, deltas: Deltas
     ) -> tuple[NewProgram, dict[str, tuple[Rows, Rows]]]:
-        """The program for the log, and the changes with all rows of each relation that the log knows only from here."""
-        before, after = self.relations, _wanted(engine, new)
+        """The program for the log, and the changes, with all rows of each relation that is new in the log."""
+        before, after = self.relations, _logged_relations(engine, new)
         changes = dict(deltas)
         known = old.plan.normal.schemas
         for name, relation in list(after.items()):
@@ -126,49 +126,48 @@ class Journal:
             if name in before or not same_types:
                 continue
             if relation.visible:
-                # Its name was that of a hidden relation so far: the engine reports only the difference.
+                # A hidden relation had its name before: the engine reports only the difference.
                 changes[name] = _whole(engine, name, changes.get(name), relation)
             else:
                 del after[name]
-        begun = _begun_again(old.plan, new.plan) & before.keys() & after.keys()
-        for name in begun:
+        restarted = _restarted(old.plan, new.plan) & before.keys() & after.keys()
+        for name in restarted:
             changes[name] = _whole(engine, name, changes.get(name), after[name])
         reset = frozenset(
             name
             for name, relation in after.items()
-            if name not in before or before[name].schema.types != relation.schema.types or name in begun
+            if name not in before or before[name].schema.types != relation.schema.types or name in restarted
         )
         return NewProgram(stored_text(new.program), after, reset, _normal_form(new.plan, after)), changes
 
     # ---- snapshots ----------------------------------------------------------------------------------
 
     def snapshot(self, engine: Engine, version: int, compiled: Compiled) -> None:
-        """Writes all rows down, so that the next opening need not replay the changes until now."""
-        relations = _wanted(engine, compiled)
+        """Write a snapshot of all rows, so that the next opening does not replay the changes before it."""
+        relations = _logged_relations(engine, compiled)
         unstored = compiled.plan.on_demand.unstored
         sizes = {name: 0 if name in unstored else engine.size(name) for name in relations}
         self.store.snapshot(version, relations, sizes, engine.save, _normal_form(compiled.plan, relations))
         self.relations, self._looked_at = relations, 0
 
     def after_change(self, engine: Engine, version: int, compiled: Compiled) -> None:
-        """Do the work between two commits: write a snapshot if one is due, remove a slice of the old ones."""
+        """The work between two commits: write a due snapshot, drop a slice of old commits."""
         self.snapshot_if_due(engine, version, compiled)
         self.store.trim_if_due()
 
     def snapshot_if_due(self, engine: Engine, version: int, compiled: Compiled) -> None:
-        """A snapshot, if opening the store would replay more than three times the rows there are, or very many, or if
-        it lets more commits go than it writes rows. The commit is made already, so a snapshot that fails is only
-        logged."""
+        """Write a snapshot if opening the store would replay more than three times the stored rows, or very many, or if
+        it lets more commits be dropped than it writes rows. The commit is made already, so a failure is only logged."""
         tail = self.store.tail
         blocks = self.store.wants_snapshot and tail.rows >= WORTH_DROPPING
         if tail.rows < self._looked_at + WORTH_A_LOOK and tail.small_bytes < MOST_SMALL_BYTES and not blocks:
             return
         self._looked_at = self._looked_at if blocks else tail.rows
         unstored = compiled.plan.on_demand.unstored
-        there = sum(engine.size(name) for name in self.relations if name not in unstored)
+        stored = sum(engine.size(name) for name in self.relations if name not in unstored)
         many = tail.small_rows > MOST_SMALL_ROWS or tail.small_bytes > MOST_SMALL_BYTES
-        costly = tail.snapshot_rows + tail.rows > 3 * there + WORTH_A_LOOK
-        if not (many or costly or (blocks and tail.rows > there + WORTH_DROPPING)):
+        costly = tail.snapshot_rows + tail.rows > 3 * stored + WORTH_A_LOOK
+        if not (many or costly or (blocks and tail.rows > stored + WORTH_DROPPING)):
             return
         try:
             self.snapshot(engine, version, compiled)
@@ -176,8 +175,8 @@ class Journal:
             log.warning("no snapshot of version %d was written: %s", version, error)
 
 
-def _wanted(engine: Engine, compiled: Compiled) -> dict[str, LoggedRelation]:
-    """The relations that belong into the store: with these rows a database can go on."""
+def _logged_relations(engine: Engine, compiled: Compiled) -> dict[str, LoggedRelation]:
+    """The relations to write to the store: a database can be restored from their rows."""
     kept = set(engine.keeps) if isinstance(engine, KeepsHidden) else set()
     return {
         name: LoggedRelation(schema, name in compiled.visible)
@@ -186,22 +185,21 @@ def _wanted(engine: Engine, compiled: Compiled) -> dict[str, LoggedRelation]:
     }
 
 
-def _begun_again(old: ProgramPlan, new: ProgramPlan) -> frozenset[str]:
-    """The views whose changes so far lead to no rows: the log has no rows of what was not stored, and no copy follows a
-    nervous view."""
+def _restarted(old: ProgramPlan, new: ProgramPlan) -> frozenset[str]:
+    """The views whose logged changes do not lead to their rows: they were unstored, or were or become nervous."""
     before, after = old.on_demand, new.on_demand
     return (before.unstored - after.unstored) | (before.nervous ^ after.nervous)
 
 
 def _whole(engine: Engine, name: str, delta: tuple[Rows, Rows] | None, relation: LoggedRelation) -> tuple[Rows, Rows]:
-    """All rows after the open change; the engine still shows those before it."""
+    """All rows after the open change; the engine still returns those before it."""
     inserted, deleted = (row_set(rows) for rows in delta) if delta else (frozenset(), frozenset())
     rows = row_set(engine.rows(name)) - deleted | inserted
     return Rows.of(relation.schema, list(rows)), Rows.of(relation.schema, [])
 
 
 def _normal_form(plan: ProgramPlan, relations: Mapping[str, LoggedRelation]) -> str:
-    """The text that identifies the definitions of hidden views; empty if none is stored."""
+    """A checksum of the definitions of hidden views; empty if none is stored."""
     if not any(not each.visible and each.schema.role is not Role.BASE for each in relations.values()):
         return ""
     return format(zlib.crc32("\n".join(sorted(map(_printed, plan.normal.clauses))).encode()), "08x")
@@ -212,7 +210,7 @@ def _printed(clause: Clause) -> str:
 
 
 def usable(store: Store, compiled: Compiled) -> dict[str, LoggedRelation]:
-    """The relations whose stored rows the program's own are: hidden views only under the same normal form."""
+    """The stored relations whose rows the program can use: hidden views only under the same normal form."""
     recovered, schemas = store.recovered, compiled.plan.normal.schemas
     same = recovered.hidden == _normal_form(compiled.plan, recovered.relations)
     return {
@@ -225,7 +223,7 @@ def usable(store: Store, compiled: Compiled) -> dict[str, LoggedRelation]:
 
 
 def meta_text(meta: object) -> str | None:
-    """The metadata of a commit as JSON; None without metadata."""
+    """The metadata of a commit as JSON text; None without metadata."""
     if meta is None or meta == {}:
         return None
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
@@ -234,7 +232,7 @@ def meta_text(meta: object) -> str | None:
         )
     try:
         text = json.dumps(dict(meta), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # Found out here and not by the write: that one is of a whole group, and would fail all of it.
+        # Raise here: the write is of a whole group, and would fail all of it.
         text.encode()
         return text
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,5 +1,4 @@
-"""States of the past, made again for a question: the base changes since then are undone, and everything after it is
-rolled back."""
+"""Past states, restored for a query: the base changes since then are undone in an open change that is rolled back."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
-from upshot.database.durable.moments import moment
+from upshot.database.durable.history import moment
 from upshot.database.engines import Asked, Deltas, Engine
 from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
@@ -24,41 +23,40 @@ UNCHANGED: Deltas = {}
 
 
 class PastStates:
-    """The states of a database at two versions, or more. At most one of the past is staged in the engine at a time; the
-    current one can be asked whatever is staged. The caller has the right to write, and calls `close` at the end."""
+    """The states of a database at several versions. At most one past state is staged in the engine at a time; the
+    current one can be queried at any time. The caller holds the write lock, and calls `close` at the end."""
 
     def __init__(self, state: DatabaseState, engine: Engine) -> None:
         self._state, self._engine = state, engine
         self._staged: tuple[int, int] | None = None
 
     def stage(self, version: int, later: Deltas = UNCHANGED) -> None:
-        """Makes the state of a version, with `later` base changes, the one that `query_open` answers from."""
+        """Stage the state of a version with `later` base changes; `query_open` answers from it."""
         if self._staged == (version, id(later)):
             return
         self.close()
         self._staged = version, id(later)
         resets = dict(_resets(self._state, version))
-        begun: set[str] = set()
+        defined_later: set[str] = set()
         for number in range(self._state.version, version, -1):
             for name, (inserted, deleted) in self._changes(number):
-                if name not in begun:
+                if name not in defined_later:
                     self._engine.delete(name, list(inserted))
                     self._engine.insert(name, list(deleted))
-            # What starts from nothing there has no rows before; a relation of that name was another one.
-            begun |= resets.get(number, frozenset())
+            # A relation that this version resets was another relation before, if it existed.
+            defined_later |= resets.get(number, frozenset())
         for name, (inserted, deleted) in later.items():
             self._engine.delete(name, list(deleted))
             self._engine.insert(name, list(inserted))
         self._engine.propagate()
 
     def close(self) -> None:
-        """Back to the current state."""
+        """Return to the current state."""
         if self._staged is not None:
             self._staged = None
             self._engine.rollback()
 
     def _changes(self, version: int) -> Iterator[tuple[str, tuple[Rows, Rows]]]:
-        """The changes of base relations by a version."""
         known = self._state.compiled.checked.schemas
         for name, delta in base_changes(self._state, version).items():
             if name in known and known[name].role is Role.BASE:
@@ -70,7 +68,7 @@ class PastStates:
 
 
 class PastState:
-    """The state of one version, as explanations ask it."""
+    """The state of one version, for explanations."""
 
     def __init__(self, states: PastStates, engine: Engine, place: tuple[int, Deltas], *, current: bool) -> None:
         self._states, self._engine, self._place, self._current = states, engine, place, current
@@ -90,7 +88,6 @@ class PastState:
         return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
 
     def answer(self, asked: Asked) -> Rows:
-        """The answer to a query of any kind."""
         (rows,) = self._answers([asked])
         return rows
 
@@ -101,27 +98,31 @@ class PastState:
 
 
 def base_changes(state: DatabaseState, version: int) -> Deltas:
-    """The changes of a version in the log, base relations at least."""
-    if state.last is not None and state.last.version == version:
-        return state.last.deltas
-    assert state.journal is not None, "refused before"
+    """The changes of a version in the log, at least of base relations."""
+    if state.last_commit is not None and state.last_commit.version == version:
+        return state.last_commit.deltas
+    assert state.journal is not None, "without a journal the last commit is the only one"
     return {name: (came, went) for name, (_, came, went) in state.journal.store.changes(version).items()}
 
 
 def refuse_unknown(state: DatabaseState, version: int) -> None:
-    """`UsageError` unless the states before and after a version can be made again: what came since is kept, and the
-    program is the same."""
+    """`UsageError` unless the states before and after a version can be restored: the changes since then are kept, and
+    the program is the same."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise UsageError("`version` must be the number of a commit", code="wrong-argument", help="as in version=7")
-    last = state.last if state.last is not None and state.last.version == version == state.version else None
+    last = (
+        state.last_commit
+        if state.last_commit is not None and state.last_commit.version == version == state.version
+        else None
+    )
     if version > state.version:
-        raise _not_there(state, version)
+        raise _no_such_version(state, version)
     if last is not None:
         changed = not last.same_program
     elif state.journal is not None:
         store = state.journal.store
         if version <= store.oldest:
-            raise _not_there(state, version)
+            raise _no_such_version(state, version)
         changed = bool(store.definitions(version - 1, state.version))
     else:
         large = ": too many rows" * (version == state.version)
@@ -134,27 +135,27 @@ def refuse_unknown(state: DatabaseState, version: int) -> None:
         raise UsageError(
             f"the program was changed in version {version} or since",
             code="program-changed",
-            help=f"both versions must have the same program; {_versions_there_are(state)}",
+            help=f"both versions must have the same program; {_available_versions(state)}",
         )
 
 
 def version_number(version: object, example: str = "db.at(7)") -> int:
-    """The version, if it is one that a database can have."""
+    """The version, if it is a non-negative integer."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise UsageError("a version must be a non-negative integer", code="wrong-argument", help=f"as in {example}")
     return version
 
 
 def refuse_unreachable(state: DatabaseState, version: object, names: Collection[str] | None = None) -> None:
-    """`UsageError` unless the state of a version can be made again: it is the current one, or what came since is kept
-    and the program is the same. With `names`, only these relations and all they depend on must be."""
+    """`UsageError` unless the state of a version can be restored: it is the current one, or the changes since then are
+    kept and the program is the same. With `names`, only these relations and their inputs must be the same."""
     version = version_number(version)
     if version == state.version:
         return
     if version > state.version:
-        raise _not_there(state, version)
+        raise _no_such_version(state, version)
     if state.journal is None:
-        last = state.last
+        last = state.last_commit
         if last is not None and last.version == state.version == version + 1 and last.same_program:
             return
         message = f"version {version} is not kept; the last one is {state.version}"
@@ -162,18 +163,18 @@ def refuse_unreachable(state: DatabaseState, version: object, names: Collection[
         raise UsageError(message, code="history-not-kept", help=hint)
     store = state.journal.store
     if version < store.oldest:
-        raise _not_there(state, version)
+        raise _no_such_version(state, version)
     if changed := _changed_since(state, version, names):
         raise UsageError(
             f"{changed} was changed since version {version}",
             code="program-changed",
-            help=_versions_there_are(state, before=True, names=names),
+            help=_available_versions(state, before=True, names=names),
         )
 
 
 def _changed_since(state: DatabaseState, version: int, names: Collection[str] | None) -> str:
-    """The relation among `names` that had another definition in a version, or rests on one that had; without names the
-    program. Empty if all are the same."""
+    """The relation among `names` whose definition, or that of an input, has changed since a version; without names the
+    program. Empty if nothing has changed."""
     resets = _resets(state, version)
     if not resets:
         return ""
@@ -183,16 +184,16 @@ def _changed_since(state: DatabaseState, version: int, names: Collection[str] | 
     before = state.journal.store.definition_at(version)
     changed = difference(_compiled_then(before.program if before else ""), state.compiled).changed
     checked = state.compiled.checked
-    below, begun = inputs(checked), frozenset[str]().union(*(reset for _, reset in resets))
+    below, reset = inputs(checked), frozenset[str]().union(*(names for _, names in resets))
     for name in names:
-        rests_on = everything_below(name, below)
-        if rests_on & changed or any(each in begun and checked.schemas[each].role is Role.BASE for each in rests_on):
+        read = everything_below(name, below)
+        if read & changed or any(each in reset and checked.schemas[each].role is Role.BASE for each in read):
             return f"`{name}`, or what it depends on,"
     return ""
 
 
 def _resets(state: DatabaseState, version: int) -> list[tuple[int, frozenset[str]]]:
-    """The definitions since a version, each with the relations that start from nothing there."""
+    """The definitions since a version, each with the relations that it resets."""
     if state.journal is None:
         return []
     found = state.journal.store.definitions(version, state.version)
@@ -204,21 +205,21 @@ def _compiled_then(program: str) -> Compiled:
     return compile_stored(program, "<stored program>") if program else nothing()
 
 
-def _not_there(state: DatabaseState, version: int) -> UsageError:
-    """The error for a version that nobody committed yet, or that the log does not hold any more."""
+def _no_such_version(state: DatabaseState, version: int) -> UsageError:
+    """The error for a version in the future, or no longer in the log."""
     words = f"there is no version {version} yet" if version > state.version else f"version {version} is not kept"
     message = f"{words}; the last one is {state.version}"
-    return UsageError(message, code="history-not-kept", help=_versions_there_are(state))
+    return UsageError(message, code="history-not-kept", help=_available_versions(state))
 
 
-def _versions_there_are(state: DatabaseState, *, before: bool = False, names: Collection[str] | None = None) -> str:
-    """Name the versions that can be queried: those after the last definition in the log, or that one too unless the
-    state `before` a commit is needed."""
+def _available_versions(state: DatabaseState, *, before: bool = False, names: Collection[str] | None = None) -> str:
+    """The versions that can be queried: those after the last definition in the log; that one too unless the state
+    `before` a commit is needed."""
     last = state.version
     if names:
         first = max(first_version(state, name) for name in names)
     elif state.journal is None:
-        first = last if state.last is not None and state.last.same_program else last + 1
+        first = last if state.last_commit is not None and state.last_commit.same_program else last + 1
     else:
         store = state.journal.store
         defined = store.definitions(store.oldest, last)
@@ -231,7 +232,7 @@ def _versions_there_are(state: DatabaseState, *, before: bool = False, names: Co
 def first_version(state: DatabaseState, name: str) -> int:
     """The earliest version in which a relation can be read."""
     if state.journal is None:
-        return state.version - bool(state.last is not None and state.last.same_program)
+        return state.version - bool(state.last_commit is not None and state.last_commit.same_program)
     store = state.journal.store
     first = state.version
     for defined in reversed(store.definitions(store.oldest, state.version)):

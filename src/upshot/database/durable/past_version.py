@@ -1,4 +1,4 @@
-"""A version of the past: queries, explanations and view updates as if it were the last one."""
+"""Past versions: queries, explanations and view updates as if a version were the last one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role
 from upshot.database.changes import Changes, NetChange
-from upshot.database.durable.history import past_events
-from upshot.database.durable.moments import moment
+from upshot.database.durable.history import moment, past_events
 from upshot.database.durable.past_states import PastStates, refuse_unreachable, version_number
 from upshot.database.engines import local_engine
 from upshot.database.live.shapes import checked_query, is_name, query_reads
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 class PastVersion:
     """A past version, from `db.at(version)`. `query`, `sql` and `rows` undo the changes since then in an open change
-    that is rolled back; everything else uses an immutable copy in memory, made once (`database`)."""
+    that is rolled back; everything else uses a copy in memory (`database`), made once."""
 
     def __init__(self, state: DatabaseState, version: int, opened: Callable[[DatabaseState], Database]) -> None:
         refuse_unreachable(state, version, ())
@@ -43,7 +42,7 @@ class PastVersion:
 
     @property
     def time(self) -> dt.datetime | None:
-        """When it was committed (UTC); None if the log does not have that."""
+        """The time of its commit (UTC); None if it is not in the log."""
         journal = self._state.journal
         if journal is None or self.version <= journal.store.oldest:
             return None
@@ -61,12 +60,12 @@ class PastVersion:
             ask = engine.query_open if is_open else engine.query
             return ask(schema, clauses, {}, helpers)
 
-        return self._asked(answer, self._read_by(text, parameters))
+        return self._answer(answer, self._read_by(text, parameters))
 
     def sql(self, text: str, /, **parameters: Any) -> Rows:
         """The answer to a query in SQL in this version."""
         names = self._read_by(text, parameters) if is_select(text) else None
-        return self._asked(
+        return self._answer(
             lambda _, is_open: sql(self._state, text, parameters, is_open=is_open, at=self.version), names
         )
 
@@ -77,9 +76,9 @@ class PastVersion:
     def rows(self, name: str) -> Rows:
         """All rows of a relation in this version."""
         schema = self._state.schema(name)
-        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open), (schema.name,))
+        return self._answer(lambda engine, is_open: all_rows(engine, schema, is_open=is_open), (schema.name,))
 
-    def _asked(self, answer: Callable[[Engine, bool], Rows], names: Collection[str] | None = None) -> Rows:
+    def _answer(self, answer: Callable[[Engine, bool], Rows], names: Collection[str] | None = None) -> Rows:
         state = self._state
         with state.writing("read a past version") as engine:
             state.refuse_group()
@@ -98,19 +97,19 @@ class PastVersion:
 
     @property
     def database(self) -> Database:
-        """A database in memory with the rows of this version. It can be changed: that changes nothing here."""
+        """A database in memory with the rows of this version; changes of it do not affect the original."""
         if self._database is None:
             state = self._state
             refuse_unreachable(state, self.version)
             base = [name for name, each in state.compiled.checked.schemas.items() if each.role is Role.BASE]
             rows = {name: self._base_rows(name) for name in base}
-            held = HeldVersion(self.version, state.compiled, state.actions, state.max_firings, rows)
-            self._database = self._opened(held.opened())
+            frozen = FrozenVersion(self.version, state.compiled, state.actions, state.max_firings, rows)
+            self._database = self._opened(frozen.opened())
         return self._database
 
     def _base_rows(self, name: str) -> Rows:
         schema = self._state.compiled.checked.schemas[name]
-        return self._asked(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
+        return self._answer(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
 
     def why(self, view: str, row: Any, **options: Any) -> Any:
         """As `db.why`."""
@@ -121,7 +120,7 @@ class PastVersion:
         return self.database.why_not(view, row, **options)
 
     def realize(self, *args: Any, **options: Any) -> Any:
-        """As `db.realize`: what would have brought the request about then."""
+        """As `db.realize`, in this version."""
         return self.database.realize(*args, **options)
 
     def what_if(self, *args: Any, **options: Any) -> Any:
@@ -133,19 +132,17 @@ class PastVersion:
 
 
 def past_sql(state: DatabaseState, version: int, text: object, values: Mapping[str, Any]) -> Rows:
-    """The answer to a query in SQL in a version of the past."""
-
-    def unopened(_: DatabaseState) -> Database:
+    def no_copy(_: DatabaseState) -> Database:
         raise AssertionError("a query needs no copy")
 
-    assert isinstance(text, str), "it was read"
-    return PastVersion(state, version, unopened).sql(text, **values)
+    assert isinstance(text, str), "it was parsed"
+    return PastVersion(state, version, no_copy).sql(text, **values)
 
 
 def net_changes(
     state: DatabaseState, at: Callable[[int], PastVersion], what: str, between: tuple[int, int], values: dict[str, Any]
 ) -> Changes:
-    """The net change of a relation, or of the answers to a query, from one version to another."""
+    """The net change of a relation, or of the answers to a query, between two versions."""
     since, until = (version_number(each, 'db.changes("closure", since=7)') for each in between)
     if until < since:
         raise UsageError("`until` must not be before `since`", code="wrong-argument", help=f"as in until={since}")
@@ -169,8 +166,8 @@ def _answers(version: PastVersion, what: str, values: dict[str, Any]) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldVersion:
-    """Rows that were handed out stay as they were; they are read when the version is opened."""
+class FrozenVersion:
+    """The rows of a version, which later commits do not change; they are read when it is opened."""
 
     version: int
     compiled: Compiled
@@ -179,7 +176,7 @@ class HeldVersion:
     rows: Mapping[str, Rows]
 
     def opened(self) -> DatabaseState:
-        """A database with these rows, which nothing changes."""
+        """The state of a database with these rows."""
         engine = local_engine()
         engine.restore(self.compiled.plan, {name: Saved(changes=_as_changes(rows)) for name, rows in self.rows.items()})
         return DatabaseState(
@@ -187,9 +184,9 @@ class HeldVersion:
         )
 
 
-def held_version(state: DatabaseState, most: int) -> HeldVersion | None:
-    """The version there is, if it can be held: of at most so many rows, in this process, and no function is called in
-    its transactions, which may not be made for two threads. The caller reads the state."""
+def frozen_version(state: DatabaseState, most: int) -> FrozenVersion | None:
+    """The current version, unless it has more than `most` rows, is on Spark, or its transactions call functions, which
+    expect one thread. The caller reads the state."""
     plan, engine = state.compiled.plan, state.engine
     if placement_of(engine).engine != "local" or _calls_in_transactions(state.compiled):
         return None
@@ -197,7 +194,7 @@ def held_version(state: DatabaseState, most: int) -> HeldVersion | None:
     if sum(map(engine.size, stored)) > most:
         return None
     rows = {name: engine.rows(name) for name in stored}
-    return HeldVersion(state.version, state.compiled, state.actions, state.max_firings, rows)
+    return FrozenVersion(state.version, state.compiled, state.actions, state.max_firings, rows)
 
 
 def _calls_in_transactions(compiled: Compiled) -> bool:
@@ -206,7 +203,7 @@ def _calls_in_transactions(compiled: Compiled) -> bool:
 
 
 def _as_changes(rows: Rows) -> tuple[tuple[pa.Table, pa.Table], ...]:
-    """The rows as what came to a relation that was empty."""
+    """The rows as an insertion into an empty relation."""
     if not len(rows):
         return ()
     import pyarrow as pa  # noqa: PLC0415 - only when needed

@@ -1,4 +1,4 @@
-"""Notes that others keep with a database, beside its relations: subscriptions, settings of a service."""
+"""Records that are kept with a database outside of its relations: subscriptions, settings of a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Texts = Mapping[str, str | None]
 
 
 class WriteRecords(Protocol):
-    """Writes the texts of one kind; if it is `lazy`, they need not outlive the process before the next commit does."""
+    """Write the texts of one kind; a `lazy` write is durable with the next commit."""
 
     def __call__(self, kind: str, texts: Texts, *, lazy: bool = False) -> None: ...
 
@@ -22,9 +22,9 @@ RecordAccess = tuple[WriteRecords, Callable[[str], dict[str, str]]]
 
 
 class Records:
-    """JSON objects of one kind by their ids, from `db.records(kind)`. A durable database has what was put on the disk
-    when `put` returns; one in memory keeps them as long as it is open. They are no part of any version: no transaction
-    changes them, and nobody is told. Any thread may call.
+    """JSON objects of one kind by their ids, from `db.records(kind)`. In a durable database they are on disk when `put`
+    returns; in memory they live as long as the database. They belong to no version: transactions do not change them,
+    and there are no events. Thread-safe.
 
     >>> records = Records("color", *in_memory())
     >>> records.put("sky", {"red": 0.5})
@@ -38,18 +38,17 @@ class Records:
         self._write, self._read = write, read
 
     def put(self, id: str, record: Mapping[str, Any]) -> None:
-        """Writes a record, in place of the one with the same id."""
+        """Write a record, in place of one with the same id."""
         self.put_all({id: record})
 
     def put_all(self, records: Mapping[str, Mapping[str, Any] | None], *, lazy: bool = False) -> None:
-        """Writes several with one write, all of them or none; where there is None, the record is removed. If it is
-        `lazy`, they are durable with the next commit."""
+        """Write several atomically; None removes the record. A `lazy` write is durable with the next commit."""
         texts = {id: None if record is None else _text(record) for id, record in records.items()}
         if texts:
             self._write(self.kind, texts, lazy=lazy)
 
     def remove(self, id: str) -> None:
-        """Removes a record; if there is none, nothing happens."""
+        """Remove a record, if it exists."""
         self._write(self.kind, {id: None})
 
     def all(self) -> dict[str, dict[str, Any]]:
@@ -58,18 +57,18 @@ class Records:
 
 
 def in_memory() -> RecordAccess:
-    """The writer and reader of the records of a database that is not durable."""
-    kept: dict[tuple[str, str], str] = {}
+    """The writer and reader for a database in memory."""
+    texts_by_id: dict[tuple[str, str], str] = {}
 
     def write(kind: str, texts: Texts, *, lazy: bool = False) -> None:
         for id, text in texts.items():
             if text is None:
-                kept.pop((kind, id), None)
+                texts_by_id.pop((kind, id), None)
             else:
-                kept[kind, id] = text
+                texts_by_id[kind, id] = text
 
     def read(kind: str) -> dict[str, str]:
-        return {id: text for (each, id), text in sorted(kept.copy().items()) if each == kind}
+        return {id: text for (each, id), text in sorted(texts_by_id.copy().items()) if each == kind}
 
     return write, read
 

@@ -1,4 +1,4 @@
-"""The retention of a durable database: its bounds, the cursors of readers, and compaction on request."""
+"""The retention of a durable database: its bounds, the cursors of readers, compaction on request."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from upshot.store import Retention, Store
 from upshot.store.retention import EVERYTHING
 from upshot.store.trouble import not_durable
 
-_BREATH = 0.001
-"""Seconds between two slices, so that commits come in between."""
+_PAUSE = 0.001
+"""Seconds between two slices, so that commits can run."""
 _BOUNDS = ("commits", "bytes", "age")
 
 
@@ -31,12 +31,12 @@ def retention_of(keep: Any) -> Retention:
         return Retention()
     if keep == "all":
         return EVERYTHING
-    given = keep if isinstance(keep, Mapping) else {"commits": keep}
-    for name in given:
+    bounds = keep if isinstance(keep, Mapping) else {"commits": keep}
+    for name in bounds:
         if name not in _BOUNDS:
             hint = did_you_mean(str(name), _BOUNDS) or "the bounds are `commits`, `bytes` and `age`"
             raise UsageError(f"unknown bound `{name}` in `keep`", code="wrong-argument", help=hint)
-    commits, size, age = (given.get(name) for name in _BOUNDS)
+    commits, size, age = (bounds.get(name) for name in _BOUNDS)
     if commits is not None and (not isinstance(commits, int) or isinstance(commits, bool) or commits < 1):
         hint = 'pass a number of commits, "all", or bounds such as {"commits": 100_000, "bytes": "1GiB"}'
         raise UsageError(f"invalid `keep`: {commits!r}", code="wrong-argument", help=hint)
@@ -47,22 +47,21 @@ def retention_of(keep: Any) -> Retention:
 
 
 class Cursors:
-    """The positions of readers of the change log, by name. The changes after a cursor's version are kept for it beyond
-    the default bounds, up to four times these; a read from before that raises `history-not-kept`. In a durable database
-    a cursor is on the disk when `set` returns. Any thread may call."""
+    """The positions of readers of the change log, by name. The changes after a cursor are kept for it beyond the
+    default bounds, up to four times these; reading from before that raises `history-not-kept`. A cursor is on disk when
+    `set` returns. Thread-safe."""
 
     def __init__(self, state: DatabaseState) -> None:
         self._state = state
 
     def set(self, name: str, version: int) -> None:
-        """Notes that the reader has everything up to this version, and needs what comes after it."""
+        """Note that the reader has all changes up to this version."""
         self.set_all({name: version})
 
     def set_all(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
-        """Several with one write, all of them or none; where there is None, the cursor is removed. If it is `lazy`,
-        they are on the disk with the next commit."""
+        """Write several cursors atomically; None removes one. A `lazy` write is on disk with the next commit."""
         store = self._store()
-        current, oldest = self._state.shown, store.oldest
+        current, oldest = self._state.visible_version, store.oldest
         for name, version in versions.items():
             if version is not None and not oldest <= version <= current:
                 raise UsageError(
@@ -75,11 +74,11 @@ class Cursors:
             store.put_cursors(versions, lazy=lazy)
 
     def remove(self, name: str) -> None:
-        """Nothing is kept for this one any more; if there is no such cursor, nothing happens."""
+        """Remove the cursor, if it exists."""
         self._store().put_cursors({name: None})
 
     def all(self) -> dict[str, int]:
-        """Every cursor with its version, overruled ones too."""
+        """Every cursor with its version, also those whose changes were dropped."""
         return self._store().cursors()
 
     def _store(self) -> Store:
@@ -91,15 +90,15 @@ class Cursors:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of a compaction: the changes since version `oldest` are kept, `dropped` commits were removed."""
+    """The result of a compaction: changes since version `oldest` are kept, `dropped` commits were removed."""
 
     oldest: int
     dropped: int
 
 
 def compact(state: DatabaseState) -> Compacted:
-    """Drops all that is not to be kept, in slices between which others commit; writes a snapshot first if commits are
-    there only because opening the database still needs them."""
+    """Drop the history beyond the bounds, in slices between which others commit; write a snapshot first if commits are
+    kept only because recovery needs them."""
     state.open()
     if state.journal is None:
         raise not_durable("has nothing to compact")
@@ -115,5 +114,5 @@ def compact(state: DatabaseState) -> Compacted:
 
 def _trim(state: DatabaseState, store: Store) -> None:
     while store.trim():
-        time.sleep(_BREATH)
+        time.sleep(_PAUSE)
         state.open()

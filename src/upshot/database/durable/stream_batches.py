@@ -1,4 +1,4 @@
-"""A micro-batch of another stream as one transaction, once: the commit carries the number of the batch."""
+"""Apply a micro-batch of a stream as one transaction, once: the commit stores the number of the batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FEW = 100_000
-"""Rows that pass through the driver; more leave it to the engine where they are handled."""
+"""Batches of at most this many rows pass through the driver; larger ones stay on the engine."""
 _CHANGE, _OP, _FEED = "_change", "op", "_change_type"
 _OPERATIONS = ("insert", "delete", "update", "upsert")
 _FEED_COLUMNS = (_FEED, "_commit_version", "_commit_timestamp")
@@ -27,7 +27,7 @@ _FEED_COLUMNS = (_FEED, "_commit_version", "_commit_timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`frame` holds changes of `relation`; `number` counts the batches of `stream`."""
+    """`frame` has changes of `relation`; `number` counts the batches of `stream`."""
 
     frame: Any
     number: int
@@ -37,7 +37,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """`version` is the one that has the batch. A batch that was there already is not `applied` and has no changes."""
+    """`version` is the version with the batch. A repeated batch is not `applied` and has no changes."""
 
     version: int
     applied: bool
@@ -45,13 +45,13 @@ class AppliedBatch:
 
 
 def apply_batch(state: DatabaseState, batch: Batch) -> AppliedBatch:
-    """Applies the batch unless the last commit of its stream is this very one."""
+    """Apply the batch unless it is the last one of its stream."""
     schema = state.base(batch.relation)
     _refuse_wrong(batch)
     with state.batches.guard:
         last = state.batches.last(batch.stream, _stored(state))
         if last == batch.number:
-            return AppliedBatch(state.shown, False)
+            return AppliedBatch(state.visible_version, False)
         if last is not None and batch.number < last:
             raise _older(batch, last)
         transaction = Transaction(state, meta_text({"stream": batch.stream, "batch": batch.number}))
@@ -94,7 +94,8 @@ def _older(batch: Batch, last: int) -> DataError:
 
 
 def _net(frame: Any, schema: Schema) -> Any:
-    """c0 … cn and what becomes of each row, as its last statement says; what has no order deletes first."""
+    """The columns c0 … cn and the net operation of each row, that of its last statement; without an order, deletions
+    come first."""
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     from upshot.spark.net_effect import net_effect  # noqa: PLC0415 - imports pyspark
@@ -103,38 +104,38 @@ def _net(frame: Any, schema: Schema) -> Any:
     op, order, marks = _operation(frame, schema)
     values = aligned_columns(frame, schema, [name for name in frame.columns if name not in marks])
     named = [value.alias(name) for value, name in zip(values or [F.lit(True)], column_names(len(values)), strict=True)]
-    said = frame.select(*named, op.alias("op"), order.alias("at"), (op != "delete").cast("int").alias("part"))
-    return net_effect(said, schema, ("at", "part"))
+    statements = frame.select(*named, op.alias("op"), order.alias("at"), (op != "delete").cast("int").alias("part"))
+    return net_effect(statements, schema, ("at", "part"))
 
 
 def _operation(frame: Any, schema: Schema) -> tuple[Any, Any, tuple[str, ...]]:
-    """The statement of each row, what orders them, and the columns that are about the change. A row of which nobody
-    can tell what happens to it fails the job."""
+    """The operation of each row, its order, and the columns that these come from. A row with an unknown operation fails
+    the job."""
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     own = {column.name for column in schema.columns}
-    there = [name for name in frame.columns if name not in own]
-    written = "upsert" if schema.keys else "insert"
+    extra = [name for name in frame.columns if name not in own]
+    default = "upsert" if schema.keys else "insert"
     none = F.lit(0)
-    if _FEED in there:
+    if _FEED in extra:
         kinds = F.col(_FEED)
-        comes, goes = kinds.isin("insert", "update_postimage"), kinds.isin("delete", "update_preimage")
-        op = F.when(comes, F.lit("insert")).when(goes, F.lit("delete")).otherwise(_refused(_FEED, kinds))
-        return op, F.col("_commit_version"), tuple(name for name in _FEED_COLUMNS if name in there)
-    if _CHANGE in there:
+        inserts, deletes = kinds.isin("insert", "update_postimage"), kinds.isin("delete", "update_preimage")
+        op = F.when(inserts, F.lit("insert")).when(deletes, F.lit("delete")).otherwise(_refused(_FEED, kinds))
+        return op, F.col("_commit_version"), tuple(name for name in _FEED_COLUMNS if name in extra)
+    if _CHANGE in extra:
         change = F.col(_CHANGE).cast("string")
         op = F.when(change == "1", F.lit("insert")).when(change == "-1", F.lit("delete"))
         return op.otherwise(_refused(_CHANGE, change)), none, (_CHANGE,)
-    if _OP in there:
-        given = F.col(_OP)
+    if _OP in extra:
+        named = F.col(_OP)
         if not schema.keys:
             words = f"`op` of `{schema.name}`, which has no key,"
-            op = F.when(given.isin("insert", "delete"), given).otherwise(_refused(words, given))
+            op = F.when(named.isin("insert", "delete"), named).otherwise(_refused(words, named))
         else:
-            known = F.when(given.isin("update", "upsert"), F.lit("upsert")).when(given.isin(*_OPERATIONS), given)
-            op = known.otherwise(_refused("`op`", given))
+            known = F.when(named.isin("update", "upsert"), F.lit("upsert")).when(named.isin(*_OPERATIONS), named)
+            op = known.otherwise(_refused("`op`", named))
         return op, none, (_OP,)
-    return F.lit(written), none, ()
+    return F.lit(default), none, ()
 
 
 def _refused(column: str, value: Any) -> Any:
@@ -145,7 +146,7 @@ def _refused(column: str, value: Any) -> Any:
 
 
 def _stage(transaction: Transaction, net: Any, schema: Schema) -> None:
-    """Few rows come into the driver in one job; many stay with Spark."""
+    """Stage few rows through the driver in one job; leave many with Spark."""
     from upshot.spark.net_effect import CLASS  # noqa: PLC0415 - imports pyspark
     from upshot.spark.types import column_names, table_from_spark  # noqa: PLC0415
 
@@ -157,11 +158,11 @@ def _stage(transaction: Transaction, net: Any, schema: Schema) -> None:
     with spark_errors():
         table: pa.Table = net.limit(_FEW + 1).toArrow()
     own = [column.name for column in schema.columns] or column_names(0)
-    for kind, state in statements.items():
+    for kind, stage in statements.items():
         if table.num_rows > _FEW:
-            state(schema.name, net.where(net[CLASS] == kind).drop(CLASS).toDF(*own))
+            stage(schema.name, net.where(net[CLASS] == kind).drop(CLASS).toDF(*own))
         elif len(part := _part(table, kind)):
-            state(schema.name, table_from_spark(part, schema))
+            stage(schema.name, table_from_spark(part, schema))
 
 
 def _part(table: pa.Table, kind: str) -> pa.Table:

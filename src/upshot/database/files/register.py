@@ -10,10 +10,10 @@ from typing import Any
 from upshot.core.errors import DataError, UsageError
 from upshot.core.types import Type
 from upshot.database.changes import Commit
-from upshot.database.commit import commit
+from upshot.database.commit import commit_transaction
 from upshot.database.engines import Engine
 from upshot.database.files.arrow_tables import as_arrow, column_type, how_to_rename, is_path, is_spark_frame, is_table
-from upshot.database.files.given_rows import given_table
+from upshot.database.files.input_rows import input_table
 from upshot.database.files.spark_frames import frame_columns, holds_null, spark_column_type
 from upshot.database.files.table_files import read_files
 from upshot.database.program.compile import compile_items
@@ -30,20 +30,20 @@ def register(state: DatabaseState, name: str, table: Any) -> Commit:
     found = read_table(table, state.engine)
     if name in state.schemas:
         target = state.base(name)
-        given = given_table(target, found, state.engine)
+        given = input_table(target, found, state.engine)
         with state.writing("register a table") as engine:
             try:
                 engine.replace(target.name, given)
             except BaseException:
                 engine.rollback()
                 raise
-            return commit(state)
+            return commit_transaction(state)
     if not is_spark_frame(found):
         found = as_arrow(found)
     declaration = declared(name, _columns(found))
     with state.writing("register a table"):
         compiled = compile_items((declaration,), state.compiled)
-        rows = given_table(compiled.schema(name), found, state.engine)
+        rows = input_table(compiled.schema(name), found, state.engine)
         return redefine(state, compiled, lambda engine: engine.replace(name, rows))
 
 

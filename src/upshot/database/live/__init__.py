@@ -1,7 +1,7 @@
-"""Live queries: rule bodies and SELECTs with parameters that somebody follows.
+"""Live queries: rule bodies and SELECTs with parameters that have subscribers.
 
-Text and values in; events for each value that a commit touches out. Read `shapes`, `live_queries`, `layer`, `follow`,
-`faults`, `kept`.
+Query text and values in; for each commit, events for the parameters that it affects out. Read `shapes`, `live_queries`,
+`layer`, `follow`, `faults`, `kept`.
 """
 
 from __future__ import annotations

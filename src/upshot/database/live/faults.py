@@ -2,7 +2,7 @@
 
 propagate ─► error in a live query ─► leave it out ─► propagate again ─► accept ─► resume for parameters not at fault
 
-A fault never reaches whoever commits. A change that is rolled back has ended no subscription.
+The error of a live query never reaches the committing caller. A change that is rolled back ends no subscription.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from upshot.database.state import DatabaseState
 
 _KEPT_SECONDS = 2.0
-"""Time that answers which nobody follows may take of one commit; beyond, they are computed on demand."""
+"""The bound on the time of kept answers in one commit; beyond it they are computed on demand."""
 
 Answers = Mapping[str, frozenset[Row]]
 
@@ -39,25 +39,25 @@ def propagate(state: DatabaseState, several_turns: bool = False) -> Deltas:
             with live_time_limit(live.seconds if live.is_followed else live.seconds or _KEPT_SECONDS):
                 return engine.propagate(several_turns=several_turns)
         except Error as error:
-            left = [each for each in live.by_answer.values() if each.name not in live.suspects]
+            others = [each for each in live.by_answer.values() if each.name not in live.suspects]
             layer = live.narrowed if engine.is_narrowed else live.installed(state.compiled)
-            assert layer is not None, "a layer is there when a query is left out"
-            found = suspects(layer, left, error)
+            assert layer is not None, "queries were left out, so there is a layer"
+            found = suspects(layer, others, error)
             if not found:
                 raise
             live.suspects |= found
-            live.narrowed = layered(state.compiled, [each for each in left if each.name not in found])
+            live.narrowed = layered(state.compiled, [each for each in others if each.name not in found])
             engine.leave_out(live.narrowed.plan)
 
 
 def suspects(layer: Compiled, queries: Iterable[LiveQuery], error: Error) -> dict[str, Suspect]:
-    """The queries that may have caused the error: those whose rules were running, or all where nobody knows."""
+    """The queries that may have caused the error: those whose rules were running, or all if that is unknown."""
     if isinstance(error, Interruption | ConstraintError | UsageError | ProgramError):
         return {}
     beside, views = layer.plan.beside, error.views
     own = {each: relations_below(layer.plan.normal, [each.name]) & beside for each in queries}
     found = [each for each in own if not views or not views.isdisjoint(own[each])]
-    # Following a change can meet rows that were never there together: only computing the query tells that it fails.
+    # A change may be followed through rows that never existed together: only computing the query shows a real failure.
     is_certain = bool(views) and views <= beside and isinstance(error, LimitError)
     return {each.name: Suspect(each, error, is_certain=is_certain) for each in found}
 
@@ -74,15 +74,14 @@ def answers_before(state: DatabaseState) -> Answers:
 
 
 def resume(state: DatabaseState, before: Answers, layer: Compiled) -> Deltas:
-    """Compute the queries that were left out of the layer for the new state. Those that fail end; the changes of the
-    others."""
+    """Compute the omitted queries for the new state; those that fail end. The changes of the others."""
     live, compiled = state.live, state.compiled
     left_out, live.suspects = live.suspects, {}
     live.replace([each for each in live.by_answer.values() if each.name not in left_out], compiled, layer)
     found = {}
     for name, suspect in left_out.items():
         query = suspect.query
-        # Nobody follows it meanwhile: what computing it again inserts is no change.
+        # Without followers meanwhile: the rows that the installation inserts are no changes.
         followers = dict(query.followers)
         query.followers.clear()
         query.kept.clear()
@@ -102,7 +101,7 @@ def resume(state: DatabaseState, before: Answers, layer: Compiled) -> Deltas:
 
 
 def _failures(state: DatabaseState, suspect: Suspect, rows: list[Row], *, is_known: bool) -> dict[Row, Error]:
-    """Install the query again for these parameters; the error of each that it fails for."""
+    """Install the query again for these parameters; the error of each for which it fails."""
     query = suspect.query
     if suspect.is_certain or not is_known:
         return dict.fromkeys(rows, suspect.error)
@@ -121,7 +120,7 @@ def _failures(state: DatabaseState, suspect: Suspect, rows: list[Row], *, is_kno
 
 
 def _admit(state: DatabaseState, query: LiveQuery, rows: list[Row], failures: dict[Row, Error]) -> None:
-    """Follow the query for these parameters; those at fault are found by halving."""
+    """Follow the query for these parameters; failing ones are found by bisection."""
     try:
         with time_limit(state.live.seconds):
             follow.admit(state, query, rows)
@@ -135,11 +134,11 @@ def _admit(state: DatabaseState, query: LiveQuery, rows: list[Row], failures: di
 
 
 def _end(state: DatabaseState, query: LiveQuery, row: Row, error: Error) -> None:
-    """End the subscriptions to a query for these parameters."""
+    """End the subscriptions to a query with these parameters."""
     failure = followed_error(error, query.text)
     for handle in query.handles.pop(row, ()):
         handle.failure = failure
     state.live.failed.setdefault(query.name, set()).add(row)
     for subscription in state.feed.watching(query.topic(row)):
         subscription.on_close = None
-    state.tell(QueryFailure(query.text, state.version, failure), query.topic(row))
+    state.publish(QueryFailure(query.text, state.version, failure), query.topic(row))

@@ -1,6 +1,5 @@
-"""Subscriptions to relations, firings and queries: the parameters of a query are a row in the engine while it has
-subscribers.
-"""
+"""Subscriptions to relations, firings and queries. The parameters of a query are a row in the engine while it has
+followers."""
 
 from __future__ import annotations
 
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from upshot.check.program import Clause
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.rows import Row, Rows, one_nan, row_set
-from upshot.database.commit import Proposal, settle
-from upshot.database.constraints import ConstraintFindings
-from upshot.database.durable.history import past_events, past_firings, refuse_forgotten
+from upshot.database.commit import Proposal, commit_change
+from upshot.database.durable.history import past_events, past_firings, refuse_dropped
 from upshot.database.durable.past_states import PastStates, refuse_unreachable
-from upshot.database.engines import Deltas, Engine
+from upshot.database.engines import Deltas
 from upshot.database.live.layer import layered
 from upshot.database.live.live_queries import LiveQuery, followed_error
 from upshot.database.live.shapes import shape
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 def watch_relation(
     state: DatabaseState, view: str, callback: Callback, since: int | None, pace: Quality | None = None
 ) -> Subscription:
-    """Calls back with all rows first, or with the changes after `since`, then with those of each commit."""
+    """Call back with all rows first, or with the changes after `since`, then with those of each commit."""
     with state.reading() as engine:
         state.refuse_group()
         schema = state.watchable(view)
@@ -44,10 +42,10 @@ def watch_relation(
             state.feed.add(subscription, [first])
         elif state.journal is not None:
             store = state.journal.store
-            refuse_forgotten(store, since, state.version)
+            refuse_dropped(store, since, state.version)
             past = past_events(store, view, since, state.version)
             if is_rule:
-                # Firings that are not kept are refused before anything is heard.
+                # Raise now if firings are not kept.
                 past = iter(list(past_firings(store, view, since, state.version)))
             state.feed.add(subscription, past)
         elif since == state.version:
@@ -57,7 +55,7 @@ def watch_relation(
             message = f"{what} since version {since} are not kept; the current version is {state.version}"
             hint = "watch without `since` to start from all rows"
             raise UsageError(message, code="history-not-kept", help=hint)
-    state.feed.hand_over()
+    state.feed.deliver()
     return subscription
 
 
@@ -69,9 +67,9 @@ def follow(
     since: int | None = None,
     pace: Quality | None = None,
 ) -> Subscription:
-    """Calls back with the answers of the query first, then with the exact changes of each commit that touches them.
-    `since` a version, it starts with the net change of the answers since then."""
-    if state.is_read_here:
+    """Call back with the answers of the query first, then with the exact changes of each commit that affects them. With
+    `since` a version, start with the net change of the answers since then."""
+    if state.in_consistent_read:
         raise UsageError(
             "cannot follow a query inside `with db.reading()`",
             code="transaction-open",
@@ -107,7 +105,7 @@ def _first(state: DatabaseState, query: LiveQuery, row: Row, rows: Rows, since: 
 
 
 class LiveHandle:
-    """A live query that stays current while the handle is open; its changes are those of commits (`CommitEvent.live`).
+    """A live query without a callback, kept current while the handle is open; its changes are in `CommitEvent.live`.
     `relation` is the name of its answers there, whose first columns are the `parameters`."""
 
     def __init__(self, state: DatabaseState, query: LiveQuery, row: Row) -> None:
@@ -115,16 +113,16 @@ class LiveHandle:
         self.relation, self.parameters, self.schema = query.name, row, query.schema
         self._open = True
         self.failure: Error | None = None
-        """Why the query cannot be computed any more."""
+        """The error that ended the query."""
 
     def rows(self) -> tuple[int, Rows]:
-        """The version, and the answers at it."""
+        """The version, and the answers in it."""
         with self._state.reading():
             self._require()
             return self._state.version, answers(self._state, self._query, self.parameters)
 
     def changes(self, since: int, until: int) -> tuple[Rows, Rows]:
-        """The net change of the answers from one version to another; `history-not-kept` if they are not kept."""
+        """The net change of the answers between two versions; `history-not-kept` if they are not kept."""
         state = self._state
         with state.writing("read a past version"):
             self._require()
@@ -140,7 +138,7 @@ class LiveHandle:
 
     @property
     def is_current(self) -> bool:
-        """Test whether the query still fits the program and has not failed."""
+        """Test whether the query fits the program and has not failed."""
         return self._open and self.failure is None and self.relation in self._state.live.by_answer
 
     def _require(self) -> None:
@@ -151,7 +149,7 @@ class LiveHandle:
             raise UsageError("the query does not fit the program any more", code="query-ended", help=hint)
 
     def close(self) -> None:
-        """The query is kept current no longer for this handle; closing twice is fine."""
+        """Release the query; closing twice is allowed."""
         if self._open:
             self._open = False
             if self.failure is None:
@@ -160,7 +158,6 @@ class LiveHandle:
 
 
 def hold(state: DatabaseState, text: str, values: Mapping[str, Any]) -> LiveHandle:
-    """A live query without a callback."""
     with state.writing("follow a query"):
         state.refuse_group()
         query, row, _ = _followed(state, text, values)
@@ -170,14 +167,14 @@ def hold(state: DatabaseState, text: str, values: Mapping[str, Any]) -> LiveHand
 
 
 def _followed(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row, Rows]:
-    """The query, with one follower more for these parameters; the answers."""
+    """The query with one more follower for these parameters, the parameters as a row, and the answers."""
     query, row = live_query(state, text, values)
     try:
         if query.name not in state.live.by_answer:
             install(state, [*state.live.by_answer.values(), query])
         rows = answers(state, query, row) if query.has(row) else _open(state, query, row)
     except (DataError, EngineError) as error:
-        take_back(state)
+        remove_released(state)
         raise followed_error(error, text) from error
     query.followers[row] = query.followers.get(row, 0) + 1
     return query, row, rows
@@ -186,59 +183,58 @@ def _followed(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tup
 def keep(state: DatabaseState, query: LiveQuery, row: Row) -> None:
     """Keep the answers of an installed query for these parameters current, without a follower."""
     if not query.has(row):
-        # A query that would need more rows than may be kept ends early, and is answered on demand.
+        # Within the bound on kept rows: a query that exceeds it is answered on demand.
         with time_limit(state.live.seconds, state.kept.bound):
             _open(state, query, row)
     query.kept.add(row)
 
 
 def release(state: DatabaseState, query: LiveQuery, row: Row) -> None:
-    """One who followed the query for these parameters does so no more."""
-    left = query.followers.get(row, 0) - 1
-    if left > 0:
-        query.followers[row] = left
+    """Remove a follower of the query for these parameters."""
+    count = query.followers.get(row, 0) - 1
+    if count > 0:
+        query.followers[row] = count
         return
     query.followers.pop(row, None)
     state.live.released.append((query, row))
     if not state.closed and state.writer.acquire_if_free():
         try:
             with state.lock:
-                if not state.closed and state.held is None:
-                    take_back(state)
+                if not state.closed and state.open_group is None:
+                    remove_released(state)
         finally:
             state.writer.release()
 
 
-def take_back(state: DatabaseState) -> None:
-    """Removes the queries that nobody follows any more, and the parameters of the others. The caller may change the
-    engine."""
+def remove_released(state: DatabaseState) -> None:
+    """Remove the queries without followers, and the released parameters of others. The caller holds the write lock."""
     live = state.live
     released, live.released = live.released, []
     try:
         _remove(state, released)
     except BaseException:
-        # The rows are still in the engine: they are removed before the next change.
+        # The rows are still in the engine; they are removed before the next change.
         live.released = released + live.released
         raise
 
 
 def _remove(state: DatabaseState, released: list[tuple[LiveQuery, Row]]) -> None:
-    live, gone = state.live, dict[str, list[Row]]()
+    live, unused = state.live, dict[str, list[Row]]()
     followed = [each for each in live.by_answer.values() if each.followers or each.kept]
     if len(followed) < len(live.by_answer):
         install(state, followed)
     for query, row in released:
         if not query.has(row) and query.name in live.by_answer and query.shape.parameters.columns:
-            gone.setdefault(query.shape.parameters.name, []).append(row)
-    if not gone:
+            unused.setdefault(query.shape.parameters.name, []).append(row)
+    if not unused:
         return
-    for name, rows in gone.items():
+    for name, rows in unused.items():
         state.engine.delete(name, rows)
-    settle(state, Proposal(state.compiled, lambda *_: ConstraintFindings()))
+    commit_change(state, Proposal(state.compiled))
 
 
 def answers(state: DatabaseState, query: LiveQuery, row: Row) -> Rows:
-    """The rows of the query for parameters that are followed."""
+    """The answers of the query for parameters that are kept current."""
     found = state.engine.query(query.schema, (_lookup(query, row),))
     return Rows.of(query.schema, list(found))
 
@@ -254,7 +250,7 @@ def _lookup(query: LiveQuery, row: Row) -> Clause:
 
 
 def live_query(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tuple[LiveQuery, Row]:
-    """The live query of this shape, not yet installed if there was none, and the parameters as a row."""
+    """The live query of this shape, not yet installed if it is new, and the parameters as a row."""
     functors = state.compiled.checked.functors
     lifted, row = shape(text, values, state.schemas_with_undecided, functors)
     for literal in (each for clause in lifted.clauses for each in clause.body):
@@ -270,7 +266,7 @@ def live_query(state: DatabaseState, text: str, values: Mapping[str, Any]) -> tu
 
 
 def install(state: DatabaseState, queries: list[LiveQuery]) -> None:
-    """Makes these the live queries, beside the program that there is."""
+    """Install these live queries beside the current program, in place of the former ones."""
     live, engine, compiled = state.live, state.engine, state.compiled
     before, after = live.installed(compiled), layered(compiled, queries)
     try:
@@ -278,12 +274,12 @@ def install(state: DatabaseState, queries: list[LiveQuery]) -> None:
     except BaseException:
         engine.rollback()
         raise
-    _settle(state)
+    _commit_live(state)
     live.replace(queries, compiled, after)
 
 
 def _open(state: DatabaseState, query: LiveQuery, row: Row) -> Rows:
-    """The answers for parameters that nobody has followed so far."""
+    """Follow the query for new parameters; the answers."""
     if not query.shape.parameters.columns:
         return answers(state, query, row)
     deltas = admit(state, query, [row])
@@ -293,20 +289,11 @@ def _open(state: DatabaseState, query: LiveQuery, row: Row) -> Rows:
 
 
 def admit(state: DatabaseState, query: LiveQuery, rows: Sequence[Row]) -> Deltas:
-    """Follow the query for these parameters; the changes of its answers. If it fails, nothing has happened."""
+    """Follow the query for these parameters; the changes of its answers. If it fails, the state is unchanged."""
     state.engine.insert(query.shape.parameters.name, rows)
-    return _settle(state)
+    return _commit_live(state)
 
 
-def _settle(state: DatabaseState) -> Deltas:
-    """Propagate the staged change; it makes no version, since no relation of the user changes. A fault is raised, and
-    nothing has happened."""
-    found: Deltas = {}
-
-    def examine(_: Engine, deltas: Deltas) -> ConstraintFindings:
-        nonlocal found
-        found = deltas
-        return ConstraintFindings()
-
-    settle(state, Proposal(state.compiled, examine, propagate=state.engine.propagate))
-    return found
+def _commit_live(state: DatabaseState) -> Deltas:
+    """Commit the staged change of live queries. It makes no version, since no relation of the user changes."""
+    return commit_change(state, Proposal(state.compiled, propagate=state.engine.propagate)).deltas

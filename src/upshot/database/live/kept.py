@@ -1,11 +1,10 @@
-"""Kept answers: parameters of queries on unstored views that are asked again are kept current, the others are
-computed on demand.
+"""Kept answers: answers to repeated queries on unstored views are kept current, others are computed on demand.
 
-ask ─► computed on demand, noted ─► asked again: its parameters become a row of the live query ─► looked up
+query ─► computed on demand, noted ─► repeated: its parameters become a row of the live query ─► looked up
                                                      ▲                                              │
-              commits keep the answers current ──────┘      bound, or not asked for long ─► on demand again
+              commits keep the answers current ──────┘      over the bound, or unused ─► on demand again
 
-A kept parameter is a row of a live query without a follower: a commit costs what it has to do with those rows.
+Kept parameters are rows of a live query without a follower: a commit costs what it changes in those rows.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ if TYPE_CHECKING:
     from upshot.database.state import DatabaseState
 
 MOST_NOTED = 10_000
-"""Questions that are remembered, so that it is known when one is asked again."""
+"""The most queries that are remembered, to recognize a repetition."""
 LONGEST_NOTED = 4_096
-"""Characters of the longest of them."""
+"""The most characters of such a query."""
 IDLE_COMMITS = 1_000
-"""Commits after which a parameter that was not asked for is no longer kept."""
+"""Unused parameters are evicted after this many commits."""
 RULES_A_REPEAT = 100
-"""Rules of the program for each time that a query must be asked again before its first answers are kept: the plan for
-them takes longer in a larger program."""
+"""A query must be repeated once for each of this many rules before its first answers are kept: planning for them takes
+longer in a larger program."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptUse:
-    """The use of kept answers: `parameters` and `rows` there are, at most `bound` rows; how often an answer was looked
-    up (`hits`) or computed (`on_demand`), and parameters began (`admitted`) or ceased (`evicted`) to be kept."""
+    """The use of kept answers: current `parameters` and `rows`, at most `bound` rows; how often an answer was looked up
+    (`hits`) or computed (`on_demand`), and parameters `admitted` and `evicted`."""
 
     parameters: int
     rows: int
@@ -56,20 +55,20 @@ class KeptUse:
 
 
 def question_of(text: object, values: Mapping[str, Any]) -> Question | None:
-    """The question as a key: values that are equal but of two types are two. None if it is too long to be noted."""
+    """The query with its values as a key that distinguishes types; None if it is too long."""
     if not isinstance(text, str) or not values:
         return None
-    given = tuple((name, _key(value)) for name, value in sorted(values.items()))
-    if any(key is None for _, key in given):
+    keys = tuple((name, _key(value)) for name, value in sorted(values.items()))
+    if any(key is None for _, key in keys):
         return None
-    return (text, given) if len(text) + sum(len(key[1]) for _, key in given if key) <= LONGEST_NOTED else None
+    return (text, keys) if len(text) + sum(len(key[1]) for _, key in keys if key) <= LONGEST_NOTED else None
 
 
 _TYPES = frozenset({bool, int, float, str, Decimal, date, datetime, NoneType})
 
 
 def _key(value: object) -> tuple[type, str] | None:
-    """The value as a part of a key; None if its text does not tell it from others, as that of a subclass may not."""
+    """The value as part of a key; None if its text does not identify it, as for a subclass."""
     if type(value) in (list, tuple):
         return (type(value), repr(value)) if all(map(_key, value)) else None  # type: ignore[call-overload]
     if type(value) not in _TYPES or (isinstance(value, int) and value.bit_length() > _WIDEST):
@@ -80,11 +79,11 @@ def _key(value: object) -> tuple[type, str] | None:
 
 
 _WIDEST = 128
-"""Bits of the largest integer; no column holds one as large."""
+"""Bits of the largest integer in a key; no column has larger ones."""
 
 
 def note(state: DatabaseState, text: object, values: Mapping[str, Any]) -> None:
-    """Remember that the question was answered on demand. The caller has the lock."""
+    """Remember that the query was answered on demand. The caller holds the lock."""
     kept = state.kept
     question = question_of(text, values)
     if question is None:
@@ -98,8 +97,8 @@ def note(state: DatabaseState, text: object, values: Mapping[str, Any]) -> None:
 
 
 def answer(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows | None:
-    """The answer to a question that was asked before and is kept, from now on if it was not; None if it is to be
-    computed. The caller has the lock."""
+    """The answer to a repeated query that is kept, from now on if it was not; None if it must be computed. The caller
+    holds the lock."""
     kept = state.kept
     question = question_of(text, values)
     found = None if question is None else kept.notes.get(question)
@@ -126,28 +125,28 @@ def _is_kept(state: DatabaseState, place: Place) -> bool:
 
 
 def _keep(state: DatabaseState, text: str, values: Mapping[str, Any], found: Note) -> None:
-    """Keep the answers to the question, if this thread may change the engine now."""
+    """Keep the answer, if this thread can get the write lock now."""
     found.place = None
-    if not _pays(state, text) or state.held is not None or placement_of(state.engine).engine == "spark":
+    if not _pays(state, text) or state.open_group is not None or placement_of(state.engine).engine == "spark":
         return
     if not state.writer.acquire_if_free():
         return
     try:
-        follow.take_back(state)
+        follow.remove_released(state)
         try:
             query, row = follow.live_query(state, text, values)
             if not _is_selective(query, state):
                 found.refused = True
-                follow.take_back(state)
+                follow.remove_released(state)
                 return
             follow.keep(state, query, row)
         except Interruption:
-            follow.take_back(state)
+            follow.remove_released(state)
             raise
         except Error:
-            # Computing it on demand reports what is wrong, if it is.
+            # If there is an error, the computation on demand reports it.
             found.refused = True
-            follow.take_back(state)
+            follow.remove_released(state)
             return
         place = query.name, row
         found.place = place
@@ -162,7 +161,7 @@ def _keep(state: DatabaseState, text: str, values: Mapping[str, Any], found: Not
 
 
 def _pays(state: DatabaseState, text: str) -> bool:
-    """Test whether the query was asked again often enough, whatever its parameters, for a program of this size."""
+    """Test whether the query was repeated often enough, whatever its parameters, for a program of this size."""
     repeats = state.kept.repeats
     if len(repeats) >= MOST_NOTED and text not in repeats:
         repeats.clear()
@@ -171,7 +170,7 @@ def _pays(state: DatabaseState, text: str) -> bool:
 
 
 def _is_selective(query: LiveQuery, state: DatabaseState) -> bool:
-    """Test whether the query has parameters, and reads an unstored view that it does not need as a whole."""
+    """Test whether the query has parameters, and reads only a part of an unstored view."""
     compiled = state.compiled
     unstored = compiled.plan.on_demand.unstored
     if not query.shape.parameters.columns or unstored.isdisjoint(_below(query, compiled)):
@@ -186,8 +185,8 @@ def _below(query: LiveQuery, compiled: Compiled) -> set[str]:
 
 
 def trim(state: DatabaseState) -> None:
-    """Evict the parameters that were not asked for in a long time, then the longest not asked for until the others fit
-    the bound. The caller may change the engine."""
+    """Evict the parameters that were unused for long, then the least recently used until the others fit the bound. The
+    caller holds the write lock."""
     kept, live = state.kept, state.live
     if not kept.places:
         return
@@ -196,21 +195,21 @@ def trim(state: DatabaseState) -> None:
         _examine(state)
     bound = 0 if placement_of(state.engine).engine == "spark" else kept.bound
     while kept.places:
-        place, asked = next(iter(kept.places.items()))
+        place, last_use = next(iter(kept.places.items()))
         kept.rows = rows_kept(state)
-        if state.version - asked <= IDLE_COMMITS and 0 < bound >= kept.rows:
+        if state.version - last_use <= IDLE_COMMITS and 0 < bound >= kept.rows:
             return
         del kept.places[place]
         kept.evicted += 1
         query, row = live.by_answer[place[0]], place[1]
         query.kept.discard(row)
         live.released.append((query, row))
-        follow.take_back(state)
+        follow.remove_released(state)
     kept.rows = 0
 
 
 def _examine(state: DatabaseState) -> None:
-    """Forget the parameters of queries that are gone, and release those of queries whose views are stored now."""
+    """Forget the parameters of queries that were removed, and release those of queries whose views are stored now."""
     kept, live = state.kept, state.live
     unstored = state.compiled.plan.on_demand.unstored
     useful = {name for name, query in live.by_answer.items() if not unstored.isdisjoint(_below(query, state.compiled))}
@@ -222,23 +221,23 @@ def _examine(state: DatabaseState) -> None:
             live.released.append((query, place[1]))
             kept.evicted += 1
     if live.released:
-        follow.take_back(state)
+        follow.remove_released(state)
     kept.examined = live.layer
 
 
 def rows_kept(state: DatabaseState) -> int:
-    """The rows that kept answers take, and what they are derived from."""
+    """The rows of kept answers, with the rows they are derived from."""
     return sum(_rows(state, query) for query in state.live.by_answer.values() if query.kept)
 
 
 def _rows(state: DatabaseState, query: LiveQuery) -> int:
-    """The rows of one query; one that is followed too shares them out by parameters."""
+    """The rows of one query; of a query that is also followed, the share of the kept parameters."""
     rows = sum(map(state.engine.size, _stored(state, query)))
     return rows * len(query.kept) // len(query.kept | query.followers.keys())
 
 
 def _stored(state: DatabaseState, query: LiveQuery) -> tuple[str, ...]:
-    """The relations that the engine has for the query."""
+    """The relations of the query in the engine."""
     layer = state.live.installed(state.compiled)
     known = state.kept.stored.get(query.name)
     if known is None or known[0] is not layer:
@@ -257,7 +256,7 @@ def use(state: DatabaseState) -> KeptUse:
 
 
 def limit(state: DatabaseState, rows: int) -> None:
-    """Bound the rows of kept answers from now on; 0 switches them off. The caller may change the engine."""
+    """Bound the rows of kept answers; 0 switches them off. The caller holds the write lock."""
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         hint = f"pass a non-negative number of rows, such as {MOST_KEPT:_}; 0 keeps none"
         raise UsageError(f"invalid `keep_answers`: {rows!r}", code="wrong-argument", help=hint)
@@ -280,7 +279,7 @@ def kept_queries(state: DatabaseState, view: str) -> Iterator[KeptQuery]:
 
 
 _SHOWN = 3
-"""Parameters of a query that an explanation names."""
+"""The most parameters of a query in an explanation."""
 
 
 def _parameters_text(query: LiveQuery, row: Row) -> str:

@@ -1,7 +1,7 @@
-"""The program that the engine has: that of the user, and beside it the queries that somebody follows.
+"""The installed program: the user's program, and live queries beside it.
 
-The rows of an unstored view that followers ask for are stored, in copies made for them (`partial_views`); a commit
-costs what it has to do with those. Nothing of this is in the log: whoever follows says so again after a restart.
+The rows of unstored views that followers need are stored in copies made for them (`partial_views`), so that a commit
+costs what it changes there. Nothing of this is in the log: followers subscribe again after a restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from upshot.values.functors import MARK, bare_name, is_functor, signature_of
 
 
 def layered(compiled: Compiled, queries: Iterable[LiveQuery]) -> Compiled:
-    """The program with the queries beside it, which users cannot name."""
+    """The program with the queries, under names that users cannot write."""
     shapes = [query.shape for query in queries]
     if not shapes:
         return compiled
@@ -58,15 +58,15 @@ def layered(compiled: Compiled, queries: Iterable[LiveQuery]) -> Compiled:
 
 
 def calls(queries: Iterable[LiveQuery], functor: str) -> bool:
-    """True if a query calls the function, by its name with types."""
+    """Test whether a query calls the function, by its name with types."""
     clauses = [clause for query in queries for clause in query.shape.clauses]
     nodes = (node for clause in clauses for part in (clause.head, *clause.body) for node in walk(part))
     return any(isinstance(node, Call | Aggregate) and node.function == functor for node in nodes)
 
 
 def with_functors(shape: LiftedQuery, functors: Mapping[str, str]) -> LiftedQuery | None:
-    """The shape with the functions as the program has them now, other values or other code included; None if one is
-    gone, or has other types."""
+    """The shape with the current names of functions, which change with their values or code; None if one was removed or
+    has other types."""
     missing = False
 
     def change(node: SyntaxNode) -> SyntaxNode:
@@ -87,25 +87,25 @@ def with_functors(shape: LiftedQuery, functors: Mapping[str, str]) -> LiftedQuer
 def _partial(
     program: CheckedProgram, shape: LiftedQuery, unstored: frozenset[str]
 ) -> tuple[list[Clause], dict[str, Schema], bool]:
-    """The clauses of a query over parts of unstored views, their schemas; and whether it is computed on demand, since
-    it needs such a view as a whole."""
+    """The clauses of a query over parts of unstored views, with their schemas; True if it must be computed on demand
+    because it reads such a view as a whole."""
     below = relations_below(program, reads_of(shape)) & unstored
     if not below:
         return list(shape.clauses), {}, False
-    linear, asked = program, set(unstored)
+    linear, on_demand = program, set(unstored)
     for view in sorted(below):
         made = linearize(linear, view)
         if made.program is not None:
             linear = made.program
-            asked |= {made.exits} - {""}
-    found = partial_views(linear, shape.clauses, asked, {})
+            on_demand |= {made.exits} - {""}
+    found = partial_views(linear, shape.clauses, on_demand, {})
     if found is None:
         return list(shape.clauses), {}, True
     return list(found.clauses), dict(found.schemas), False
 
 
 def relations_below(program: CheckedProgram, names: Iterable[str]) -> set[str]:
-    """These relations, and all that their rules read."""
+    """These relations, and all that their rules read, transitively."""
     reads: dict[str, set[str]] = {}
     for clause in program.clauses:
         found = reads.setdefault(clause.head.relation, set())

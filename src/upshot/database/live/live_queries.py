@@ -1,4 +1,4 @@
-"""The queries that somebody follows, by shape, and who follows them for which parameters."""
+"""The live queries of a database by shape, with their followers by parameters; the counters of kept answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class LiveQuery:
-    """One shape under a name of its own. `followers` counts subscriptions by the parameters they are for."""
+    """One query shape under a generated name. `followers` counts subscriptions by their parameters."""
 
     name: str
     text: str
@@ -29,12 +29,12 @@ class LiveQuery:
     key: object
     followers: dict[Row, int] = field(default_factory=dict)
     handles: dict[Row, list[LiveHandle]] = field(default_factory=dict)
-    """The followers that have no callback."""
+    """The followers without a callback."""
     kept: set[Row] = field(default_factory=set)
-    """Parameters whose answers are kept current because they are asked for again and again."""
+    """Parameters whose answers are kept current because they are queried repeatedly."""
 
     def with_shape(self, shape: LiftedQuery) -> LiveQuery:
-        """The same query, which calls functions by other names; who follows it is shared with this one."""
+        """The same query, whose functions have other names; it shares the followers of this one."""
         return LiveQuery(self.name, self.text, shape, ("renamed", self.name), self.followers, self.handles, self.kept)
 
     @property
@@ -43,18 +43,17 @@ class LiveQuery:
         return Schema("query", self.shape.visible, Role.VIEW)
 
     def has(self, row: Row) -> bool:
-        """Test whether the engine keeps the answers for these parameters current."""
+        """Test whether the answers for these parameters are kept current."""
         return row in self.followers or row in self.kept
 
     def topic(self, row: Row) -> Topic:
-        """The topic of the subscribers to the query with these parameters."""
         return self.name, row
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A query that the open change is propagated without, and the error. It is certain that it ends where it took too
-    long, or too much memory."""
+    """A query that is left out of the open change, and the error. It `is_certain` that the query fails if it took too
+    much time or memory."""
 
     query: LiveQuery
     error: Error
@@ -63,33 +62,32 @@ class Suspect:
 
 @dataclass(slots=True)
 class LiveQueries:
-    """All live queries of a database. `layer` is the program that the engine has: that of the user, and these."""
+    """All live queries of a database. `layer` is the user's program and the installed program."""
 
     by_key: dict[object, LiveQuery] = field(default_factory=dict)
     by_answer: dict[str, LiveQuery] = field(default_factory=dict)
     layer: tuple[Compiled, Compiled] | None = None
     released: list[tuple[LiveQuery, Row]] = field(default_factory=list)
-    """Parameters that nobody follows any more, whose rows are still in the engine."""
+    """Parameters without followers whose rows are still in the engine."""
     made: int = 0
     seconds: float | None = None
-    """The time that all live queries may take of one commit."""
+    """The bound on the time of all live queries in one commit."""
     suspects: dict[str, Suspect] = field(default_factory=dict)
-    """The queries that the open change is propagated without, while the engine is narrowed."""
+    """The queries that are left out of the open change, while the engine is narrowed."""
     narrowed: Compiled = field(init=False)
-    """The program without them."""
+    """The installed program without them."""
     failed: dict[str, set[Row]] = field(default_factory=dict)
-    """The queries, with parameters, that have failed and whose end is not reported yet."""
+    """The failed queries, with parameters, that are not yet reported."""
 
     def __bool__(self) -> bool:
         return bool(self.by_answer)
 
     @property
     def is_followed(self) -> bool:
-        """Test whether somebody follows one of the queries."""
         return any(query.followers for query in self.by_answer.values())
 
     def installed(self, compiled: Compiled) -> Compiled:
-        """The program that the engine has installed: the user's program and the live queries."""
+        """The program that the engine has: the user's program and the live queries."""
         return self.layer[1] if self.layer is not None and self.layer[0] is compiled else compiled
 
     def replace(self, queries: Sequence[LiveQuery], compiled: Compiled, layer: Compiled) -> None:
@@ -134,12 +132,12 @@ class LiveQueries:
                     changes.setdefault(one_nan(row[:width]), ([], []))[sign].append(row[width:])
             for parameters, (inserted, deleted) in changes.items():
                 if parameters in query.followers:
-                    told = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))
-                    yield query.topic(parameters), Event(query.text, version, *told)
+                    rows_of = (Rows.of(query.schema, inserted), Rows.of(query.schema, deleted))
+                    yield query.topic(parameters), Event(query.text, version, *rows_of)
 
 
 MOST_KEPT = 100_000
-"""Rows, answers and what they are derived from, that kept answers may take by default."""
+"""The default bound on the rows of kept answers, with the rows they are derived from."""
 
 Question = tuple[Any, ...]
 Place = tuple[str, Row]
@@ -147,7 +145,7 @@ Place = tuple[str, Row]
 
 @dataclass(slots=True)
 class Note:
-    """A question that was asked. `refused` in a program, by its number: it is answered on demand as long as that is the
+    """A query that was answered. A `refused` one is answered on demand while `program` (a number) is the current
     program."""
 
     program: int
@@ -157,8 +155,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class KeptQuery:
-    """A query whose answers are kept current: the number of its parameters, the last ones that were asked for, and the
-    rows that they take."""
+    """A query with kept answers: the number of its parameters, the ones that were queried last, and the rows of the
+    answers."""
 
     query: str
     parameters: int
@@ -173,35 +171,35 @@ class KeptQuery:
 
 @dataclass(slots=True)
 class KeptAnswers:
-    """The questions that were asked, and the parameters that are kept, both from the one that was asked longest ago.
-    `places` has the version at which each was last asked for."""
+    """The queries that were answered, and the parameters whose answers are kept, both in the order of their last use.
+    `places` has the version of the last use."""
 
     bound: int = MOST_KEPT
     rows: int = 0
-    """Rows that they take, as of the last commit or the last that began to be kept."""
+    """The rows of kept answers at the last commit, or when the last one was added."""
     notes: OrderedDict[Question, Note] = field(default_factory=OrderedDict)
     places: OrderedDict[Place, int] = field(default_factory=OrderedDict)
     repeats: dict[str, int] = field(default_factory=dict)
-    """How often each query was asked again, whatever its parameters."""
+    """How often each query was repeated, whatever its parameters."""
     hits: int = 0
     on_demand: int = 0
     admitted: int = 0
     evicted: int = 0
     program: Compiled | None = None
     programs: int = 0
-    """The last program that a question was asked under, and its number."""
+    """The last program under which a query was answered, and its number."""
     examined: object = None
-    """The layer whose queries `places` fits."""
+    """The layer that `places` was last compared with."""
     stored: dict[str, tuple[Compiled, tuple[str, ...]]] = field(default_factory=dict)
-    """The relations that each live query has in the engine, in a layer."""
+    """The relations of each live query in the engine, with the layer."""
 
     def refuse(self, name: str) -> None:
-        """Answer the questions of a live query that has failed on demand."""
+        """Answer the queries of a failed live query on demand."""
         for note in self.notes.values():
             note.refused |= note.place is not None and note.place[0] == name
 
     def program_number(self, program: Compiled) -> int:
-        """The number of the program. Notes have it instead of the program, which they would keep in memory."""
+        """The number of the program. Notes have the number instead of the program, which they would keep in memory."""
         if program is not self.program:
             self.program, self.programs = program, self.programs + 1
         return self.programs
@@ -213,7 +211,7 @@ def reads_of(shape: LiftedQuery) -> set[str]:
 
 
 def followed_error(error: Error, text: str) -> Error:
-    """The error as followers get it: it names the query, and no relation that users do not know."""
+    """The error for followers: it names the query instead of generated relations."""
     what, _, _ = error.message.partition(" in the rule for `")
     shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
     kind = next((each for each in (LimitError, EngineError) if isinstance(error, each)), DataError)
@@ -221,4 +219,4 @@ def followed_error(error: Error, text: str) -> Error:
 
 
 _SHOWN = 200
-"""Characters of a query that an error repeats."""
+"""The most characters of a query in an error."""

@@ -1,4 +1,4 @@
-"""The events of a subscriber: one sign of change only, net changes of an interval, a sample of the rows."""
+"""The quality of a subscription: rows of one sign only, net changes of an interval, a bound on the rows of an event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = ("all", "insert", "delete")
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """`every`: at most one event in so many seconds, with the net change since the one before. `events`: `insert` or
+    """`every`: at most one event in this many seconds, with the net change since the last one. `events`: `insert` or
     `delete` for rows of one sign only. `limit`: the most rows of each sign in an event; `omitted` counts the others."""
 
     every: float | None = None
@@ -35,16 +35,16 @@ class Quality:
     def applied(
         self, callback: Callback, attempt: Callable[[Callable[[], object]], None]
     ) -> tuple[Callback, Callable[[], None]]:
-        """A callback that passes on what `callback` is to hear, and the function that stops it. What it does on its own
-        time it does by `attempt`, which keeps errors."""
+        """The callback for the filtered and joined events, and a function that stops it. `attempt` runs calls on other
+        threads and keeps their errors."""
         passed = callback if self.events == "all" and self.limit is None else self._filtered(callback)
         if self.every is None:
             return passed, lambda: None
         interval = _IntervalPace(passed, self.every, attempt)
-        return interval.heard, interval.stop
+        return interval.on_event, interval.stop
 
     def shown(self, event: Event) -> Event:
-        """The event with the rows that are to be heard of. All rows of a snapshot are, whatever the sign."""
+        """The event with the rows that the subscriber gets; a snapshot has all rows, whatever the sign."""
         none = Rows.of(event.inserted.schema, [])
         inserted = event.inserted if self.events != "delete" or event.snapshot else none
         deleted = event.deleted if self.events != "insert" else none
@@ -55,12 +55,12 @@ class Quality:
         return replace(event, inserted=inserted, deleted=deleted, omitted=omitted)
 
     def _filtered(self, callback: Callback) -> Callback:
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             shown = self.shown(event)
             if shown.snapshot or shown.omitted or len(shown.inserted) or len(shown.deleted):
                 callback(shown)
 
-        return heard
+        return on_event
 
 
 def _first(rows: Rows, limit: int) -> Rows:
@@ -68,8 +68,7 @@ def _first(rows: Rows, limit: int) -> Rows:
 
 
 class _IntervalPace:
-    """Events joined into one net change for each interval. The first comes at once; a timer sees to the last, and
-    `attempt` to the errors of its call."""
+    """Joins events into one net change for each interval. The first is passed on at once, the last by a timer."""
 
     def __init__(self, callback: Callback, every: float, attempt: Callable[[Callable[[], object]], None]) -> None:
         self._callback, self._every, self._attempt = callback, every, attempt
@@ -80,12 +79,12 @@ class _IntervalPace:
         self._stopped = False
 
     def stop(self) -> None:
-        """Passes on nothing any more. It does not wait for a callback that is running, which may be the caller."""
+        """Pass on no more events. Does not wait for a running callback, which may be the caller."""
         self._stopped = True
         if (timer := self._timer) is not None:
             timer.cancel()
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         with self._guard:
             self._waiting = event if self._waiting is None or event.snapshot else _joined(self._waiting, event)
             if time.monotonic() >= self._due:
@@ -107,7 +106,7 @@ class _IntervalPace:
 
 
 def _joined(first: Event, second: Event) -> Event:
-    """Two events as one: a row that came and went again did neither."""
+    """Two events as one; a row that was inserted and deleted is in neither."""
     net = NetChange(set(row_set(first.inserted)), set(row_set(first.deleted)))
     net.add(second.inserted, second.deleted)
     inserted, deleted = net.rows(second.inserted.schema)

@@ -1,4 +1,4 @@
-"""The shape of a query: what it is without the values of its parameters."""
+"""The shape of a query: the query without the values of its parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upshot.database.queries.query import is_select, query_formula
 from upshot.rewrite.demand.lift_parameters import LiftedQuery, lift_parameters
 
 CANONICAL = "$live"
-"""The name that the answers have in a shape; no relation of a program can have it."""
+"""The name of the answers in a shape; no relation of a program can have it."""
 
 _NAME = re.compile(r"\s*[\w?]+\s*")
 
@@ -32,8 +32,8 @@ def shape(
     functors: Functors,
     name: str = CANONICAL,
 ) -> tuple[LiftedQuery, Row]:
-    """The shape of a query in Datalog or SQL, its answers under the name, and the values of its parameters as a row.
-    Raises `ProgramError` with all that is wrong with it."""
+    """The shape of a query in Datalog or SQL, with `name` for its answers, and the values of its parameters as a row.
+    Raises `ProgramError` with all its errors."""
     answer, clauses, helpers = checked_query(text, values, schemas, functors, live=True)
     return lift_parameters(answer, clauses, helpers, name, values)
 
@@ -41,20 +41,20 @@ def shape(
 def query_reads(
     text: str, values: Mapping[str, Any], schemas: Mapping[str, Schema], functors: Functors
 ) -> frozenset[str]:
-    """The relations that a query names, of those there are."""
+    """The existing relations that a query names."""
     _, clauses, helpers = checked_query(text, values, schemas, functors)
     found = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
     return frozenset(found & schemas.keys() - helpers.keys())
 
 
 def is_name(text: object) -> bool:
-    """Test whether the subject is the name of a relation or rule, and not a query."""
+    """Test whether the text is the name of a relation or rule rather than a query."""
     return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
 @contextmanager
 def arguments_of(method: str, *names: str) -> Iterator[None]:
-    """Names the cause where a parameter of a query has no value because its name is that of an argument."""
+    """Name the cause if a parameter of a query has no value because it is named like an argument."""
     try:
         yield
     except Error as error:
@@ -65,7 +65,6 @@ def arguments_of(method: str, *names: str) -> Iterator[None]:
 
 
 def refused_parameter(method: str, name: str) -> UsageError:
-    """The error for a parameter that cannot be given a value."""
     message = f"parameter `{name}` is named like an argument of `{method}`"
     hint = f"rename it in the query, as in `{name}_value`, and pass {name}_value=…"
     return UsageError(message, code="wrong-argument", help=hint)
@@ -79,8 +78,8 @@ def checked_query(
     *,
     live: bool = False,
 ) -> Checked:
-    """The schema of the answers, the clauses that give them, and the relations that those define on the way. A `live`
-    query has all rows of every version: LIMIT, VERSION AS OF and the time are refused."""
+    """The schema of the answers, the clauses that derive them, and the relations that those define in between. A `live`
+    query covers all rows of every version: LIMIT, VERSION AS OF and the current time are refused."""
     if not is_select(text):
         schema, clauses = check_query(query_formula(text, values), schemas, values, functors)
         return schema, clauses, {}

@@ -12,7 +12,7 @@ from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
 from upshot.database import live as live_queries
 from upshot.database.changes import Definition
-from upshot.database.commit import LiveLayer, Proposal, settle
+from upshot.database.commit import LiveLayer, Proposal, commit_change
 from upshot.database.constraints import (
     ConstraintFindings,
     findings_of,
@@ -57,14 +57,14 @@ def redefine(state: DatabaseState, new: Compiled, stage: Callable[[Engine], None
 
 
 def _redefined(
-    state: DatabaseState, new: Compiled, followed_queries: LiveLayer, stage: Callable[[Engine], None] | None
+    state: DatabaseState, new: Compiled, live_layer: LiveLayer, stage: Callable[[Engine], None] | None
 ) -> Definition:
     """The definition with these live queries beside it; if it fails, it has been undone."""
-    old, engine, live, layer = state.compiled, state.engine, state.live, followed_queries.layer
+    old, engine, live, layer = state.compiled, state.engine, state.live, live_layer.layer
     found, before = difference(old, new), _before(state, new)
     changed = difference(live.installed(old), layer).changed if live else found.changed
 
-    def examine(engine: Engine, deltas: Deltas) -> ConstraintFindings:
+    def check(deltas: Deltas) -> ConstraintFindings:
         findings = _findings(engine, old, new, before, deltas)
         if rejection := rejected_definition(findings, new):
             raise rejection
@@ -83,16 +83,22 @@ def _redefined(
         if named := ran_out(error, "the definition"):
             raise named from error
         raise
-    corrected = lambda _: _changes_of_former_views(before, new)  # noqa: E731
-    proposal = Proposal(new, examine, engine.propagate, corrected, _renewed(old, new), followed=followed_queries)
-    changes, findings = settle(state, proposal)
+    proposal = Proposal(
+        new,
+        check,
+        engine.propagate,
+        former_views=_changes_of_former_views(before, new),
+        reset=_reset_relations(old, new),
+        live_layer=live_layer,
+    )
+    changes, _, findings, work = commit_change(state, proposal)
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in anew)
     followed = tuple(view for view in found.recomputed if view not in anew)
     return Definition(
         state.version,
         changes,
-        engine.work,
+        work,
         warnings,
         violations=findings.warning(new),
         repaired=findings.repaired,
@@ -232,7 +238,7 @@ def _changes_of_former_views(before: _Before, new: Compiled) -> Deltas:
     return changes
 
 
-def _renewed(old: Compiled, new: Compiled) -> list[str]:
+def _reset_relations(old: Compiled, new: Compiled) -> list[str]:
     """The relations that watchers are shown whole: those with other columns, and those that were or become nervous. Who
     kept a copy cannot have followed the changes of a nervous view."""
     before = old.checked.schemas

@@ -16,8 +16,7 @@ from upshot.check.findings import Findings as Mistakes
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role
 from upshot.database.changes import Definition
-from upshot.database.commit import Proposal, settle
-from upshot.database.constraints import NOTHING_FOUND
+from upshot.database.commit import Proposal, commit_change
 from upshot.database.program.activations import binding_row
 from upshot.database.program.compile import compile_items
 from upshot.database.program.redefine import redefine
@@ -67,6 +66,6 @@ def _switch_rows(state: DatabaseState, rows: Sequence[tuple[CheckedRule, str, Ro
     except BaseException:
         engine.rollback()
         raise
-    changes, _ = settle(state, Proposal(compiled, lambda _, __: NOTHING_FOUND))
+    changes = commit_change(state, Proposal(compiled)).changes
     kept = tuple(name for name, schema in compiled.visible.items() if schema.role is not Role.BASE)
     return Definition(state.version, changes, engine.work, kept=kept)

@@ -43,7 +43,7 @@ class Fixing:
         if self._key[0] not in state.schemas:
             message = "the condition of a rule has no rows to insert"
             raise UsageError(message, code="wrong-argument", help="query the relations that it reads")
-        if state.is_read_here:
+        if state.in_consistent_read:
             message = "cannot search for realizations inside a `with db.reading()` block"
             raise UsageError(message, code="transaction-open", help="end the block first")
         if state.version != self._version:

@@ -1,7 +1,9 @@
-"""One question, answered once: a rule body with parameters, over the state as it is."""
+"""Answer queries: a rule body with parameters, over the current state or an open one; several answers from one
+version."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def query(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows:
-    """The answers, one column a variable in order of appearance. Values are bound, never spliced into the text."""
+    """The answers, one column for each variable in order of appearance. Values are bound, never spliced into the
+    text."""
     with state.reading() as engine:
         known = live.kept.answer(state, text, values) if state.kept.notes else None
         if known is not None:
@@ -35,13 +38,13 @@ def query(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows
         refuse_undecided(formula, state)
         schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
         found = engine.query(schema, clauses)
-        if values and state.notes_questions:
+        if values and state.keeps_answers:
             live.kept.note(state, text, values)
         return found
 
 
 def query_open(state: DatabaseState, text: object, /, **values: Any) -> Rows:
-    """The answers in the state that an open transaction has reached, for the functions that its rules call."""
+    """The answers in the state of the open transaction, for functions that its rules call."""
     formula = query_formula(text, values)
     refuse_undecided(formula, state)
     schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
@@ -49,7 +52,7 @@ def query_open(state: DatabaseState, text: object, /, **values: Any) -> Rows:
 
 
 def all_rows(engine: Engine, schema: Schema, *, is_open: bool) -> Rows:
-    """All rows of a relation, in the state before an open change or in the one that it has reached."""
+    """All rows of a relation, in the state before an open change or in the open one."""
     if not is_open:
         return engine.rows(schema.name)
     names = row_variables(schema)
@@ -62,12 +65,11 @@ def all_rows(engine: Engine, schema: Schema, *, is_open: bool) -> Rows:
 
 
 def is_select(text: object) -> bool:
-    """Test whether a query is SQL."""
     return isinstance(text, str) and is_sql(text)
 
 
 def query_formula(text: object, values: Mapping[str, Any]) -> Formula:
-    """The body that a text stands for; its parameters are those that have values."""
+    """The parsed body; its parameters must be those that have values."""
     if not isinstance(text, str):
         message = f"a query must be text, not {type(text).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in db.query("closure($x, Y)", x=1)')
@@ -77,7 +79,7 @@ def query_formula(text: object, values: Mapping[str, Any]) -> Formula:
 
 
 def refuse_undecided(formula: Formula, state: DatabaseState) -> None:
-    """Raise if the formula reads a relation whose rows differ from model to model."""
+    """Raise if the formula reads a relation whose rows differ between models."""
     undecided = state.compiled.checked.undecided
     for atom in atoms(formula) if undecided else ():
         if atom.relation in undecided:
@@ -85,19 +87,18 @@ def refuse_undecided(formula: Formula, state: DatabaseState) -> None:
 
 
 def _match_parameters(formula: Formula, values: Mapping[str, Any]) -> None:
-    asked = {parameter.name: parameter for parameter in parameters(formula)}
+    wanted = {parameter.name: parameter for parameter in parameters(formula)}
     for name in values:
-        if name not in asked:
-            hint = did_you_mean(name, asked.keys() - values.keys()) or f"write `${name}` in the query"
+        if name not in wanted:
+            hint = did_you_mean(name, wanted.keys() - values.keys()) or f"write `${name}` in the query"
             raise UsageError(f"parameter `{name}` does not occur in the query", code="unused-parameter", help=hint)
-    for name, parameter in asked.items():
+    for name, parameter in wanted.items():
         if name not in values:
             message = f"parameter `${name}` has no value"
             raise UsageError(message, code="missing-parameter", span=parameter.span, help=f"pass {name}=…")
 
 
 def parameters(formula: Formula) -> Iterator[Parameter]:
-    """Every `$x` of the formula, from left to right."""
     match formula:
         case Atom(_, args) | Test(_, args):
             terms = args
@@ -118,3 +119,51 @@ def parameters(formula: Formula) -> Iterator[Parameter]:
                 if inner.target is not None:
                     yield from parameters(Test("", (inner.target,)))
                 yield from parameters(inner.body)
+
+
+class ConsistentRead:
+    """For a `with` block on one thread: all answers are from one `version`. Commits of other threads wait meanwhile, so
+    the block should be short; its rows may be read after it."""
+
+    def __init__(self, state: DatabaseState) -> None:
+        self._state = state
+        self._open = False
+        self._outer: int | None = None
+
+    def __enter__(self) -> ConsistentRead:
+        self._state.lock.acquire()
+        try:
+            self._state.open()
+        except BaseException:
+            self._state.lock.release()
+            raise
+        self._open = True
+        self._outer, self._state.reader = self._state.reader, threading.get_ident()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open = False
+        self._state.reader = self._outer
+        self._state.lock.release()
+
+    @property
+    def version(self) -> int:
+        return self._of_state().version
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        return self._of_state().schemas
+
+    def query(self, text: str, /, **parameters: Any) -> Rows:
+        """The answers to a rule body, as from `db.query`."""
+        return query(self._of_state(), text, parameters)
+
+    def rows(self, name: str) -> Rows:
+        state = self._of_state()
+        return state.engine.rows(state.schema(name).name)
+
+    def _of_state(self) -> DatabaseState:
+        if not self._open:
+            hint = "query inside `with db.reading() as at:`"
+            raise UsageError("this cannot be used outside of its `with` block", code="transaction-ended", help=hint)
+        return self._state

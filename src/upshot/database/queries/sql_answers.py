@@ -1,4 +1,4 @@
-"""Answers to questions in SQL, over the state as it is."""
+"""Answer SQL queries over the current state."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from upshot.syntax.ast import Rule
 def sql(
     state: DatabaseState, text: object, values: Mapping[str, Any], *, is_open: bool = False, at: int | None = None
 ) -> Rows:
-    """The answer, each row once, in the order that is asked for, in the state before an open change or, if `is_open`,
-    in the one that it has reached. Values are bound, never spliced into the text. `at` is the version that the caller
-    has staged; `VERSION AS OF` may name no other."""
+    """The answer, each row once, in the order of the query, in the state before an open change or, if `is_open`, in the
+    open one. Values are bound, never spliced into the text. `at` is the version that the caller has staged; `VERSION AS
+    OF` may name no other."""
     found = _answered(state, text, values, is_open=is_open, at=at)
     if isinstance(found, Rows):
         return found
@@ -35,7 +35,7 @@ def sql(
 
 
 def as_of(state: DatabaseState, text: str, values: Mapping[str, Any]) -> int | None:
-    """The version that a query in SQL is about, None for the last one."""
+    """The version that a query names with `VERSION AS OF`; None for the last one."""
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
     return sql_query(text, state.schemas_with_undecided, values, state.compiled.checked.functors).version
@@ -44,7 +44,7 @@ def as_of(state: DatabaseState, text: str, values: Mapping[str, Any]) -> int | N
 def _answered(
     state: DatabaseState, text: object, values: Mapping[str, Any], *, is_open: bool, at: int | None
 ) -> Rows | int:
-    """The answer, or the other version that it is asked of."""
+    """The answer, or the other version that the query names."""
     from upshot.sql.queries.query import sql_query  # noqa: PLC0415 - sqlglot only where there is SQL
 
     if not isinstance(text, str):
@@ -67,11 +67,11 @@ def _answered(
             _refuse_recursion(query.rules)
         found = (engine.query_open if is_open else engine.query)(query.answer, clauses, {}, query.helpers)
         if not query.order and query.limit is None and not query.offset:
-            if is_current and values and state.notes_questions and not query.reads_clock:
+            if is_current and values and state.keeps_answers and not query.reads_clock:
                 live.kept.note(state, text, values)
             return found
         rows = found.sorted()
-    # From the last key to the first: sorting keeps the order of equals.
+    # From the last key to the first: sorting is stable.
     for key in reversed(query.order):
         rows.sort(key=lambda row, place=key.place: _sort_key(row, place), reverse=key.descending)  # type: ignore[misc]
         nulls = [row for row in rows if row[key.place] is None]
@@ -79,7 +79,7 @@ def _answered(
         rows = nulls + others if key.nulls_first else others + nulls
     answer = query.answer
     if query.extra:
-        # Each row once, where its first occurrence is.
+        # Each row once, at its first occurrence.
         answer = replace(answer, columns=answer.columns[: -query.extra])
         rows = list(dict.fromkeys(row[: -query.extra] for row in rows))
     last = None if query.limit is None else query.offset + query.limit
@@ -87,7 +87,7 @@ def _answered(
 
 
 def _refuse_recursion(rules: Sequence[Rule]) -> None:
-    """Raises if an answer on Spark would need rounds of jobs."""
+    """Raise if an answer on Spark would need rounds of jobs."""
     reads: dict[str, set[str]] = {}
     for rule in rules:
         below = {atom.relation for atom in atoms(rule.body)} if rule.body is not None else set()
@@ -107,6 +107,6 @@ def _refuse_recursion(rules: Sequence[Rule]) -> None:
 
 
 def _sort_key(row: Row, place: int) -> tuple[int, Any]:
-    """NaN is larger than all else."""
+    """NaN is the largest value."""
     value = row[place]
     return (0, 0) if value is None else (2, 0) if value != value else (1, value)

@@ -1,4 +1,4 @@
-"""The effects of a transaction without committing it."""
+"""Compute the effects of a transaction without committing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upshot.core.rows import row_set
 from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules
 from upshot.database.constraints import findings_of
-from upshot.database.files.given_rows import given_rows
+from upshot.database.files.input_rows import input_rows
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from upshot.database.state import DatabaseState
     from upshot.engine.work import Work
 
-Given = Mapping[str, Any]
+RowsByName = Mapping[str, Any]
 
 
 class WhatIf(ChangeSet):
-    """The changes a transaction would make, those of the rules it sets off included, and what it would violate.
-    `firings` are those rules; of what they do after a commit nothing is done. `violations` names constraints with their
-    witnesses and relations with the rows that share a key, whatever the policy of the constraint."""
+    """The changes of a transaction, with those of the rules it fires, and its violations. `firings` are those rules;
+    their tasks after a commit do not run. `violations` has witnesses by constraint, whatever its policy, and rows that
+    share a key by relation."""
 
     def __init__(
         self,
@@ -51,24 +51,24 @@ class WhatIf(ChangeSet):
 
 
 def what_if(
-    state: DatabaseState, insert: Given, delete: Given, examine: Callable[[Deltas], None] | None = None
+    state: DatabaseState, insert: RowsByName, delete: RowsByName, examine: Callable[[Deltas], None] | None = None
 ) -> WhatIf:
-    """The consequences of these insertions and deletions; the database stays as it is. `examine` is called while they
-    can be asked about.
+    """The effects of these insertions and deletions; the state stays as it is. `examine` is called while they are
+    staged.
 
     The two sets have no order: a row in both counts in neither.
     """
     deletions, insertions = _statements(state, delete), _statements(state, insert)
     for name in deletions.keys() & insertions.keys():
         try:
-            gone, come = row_set(deletions[name]), row_set(insertions[name])
+            deleted, inserted = row_set(deletions[name]), row_set(insertions[name])
         except TypeError as error:
             raise DataError(
                 f"a row for `{name}` has a value that no column can store: {error}",
                 code="wrong-type",
                 help="use numbers, text, dates and similar values",
             ) from None
-        deletions[name], insertions[name] = list(gone - come), list(come - gone)
+        deletions[name], insertions[name] = list(deleted - inserted), list(inserted - deleted)
     with state.writing("try a transaction") as engine:
         try:
             _stage(engine, deletions, insertions)
@@ -89,14 +89,14 @@ def what_if(
     return answer
 
 
-def _statements(state: DatabaseState, given: Any) -> dict[str, list[tuple[Any, ...]]]:
-    if not isinstance(given, Mapping):
-        message = f"rows must be a dict by relation, not a {type(given).__name__}"
+def _statements(state: DatabaseState, rows_by_name: Any) -> dict[str, list[tuple[Any, ...]]]:
+    if not isinstance(rows_by_name, Mapping):
+        message = f"rows must be a dict by relation, not a {type(rows_by_name).__name__}"
         raise UsageError(message, code="wrong-argument", help='as in {"edge": [(1, 2)]}')
     statements = {}
-    for name, rows in given.items():
+    for name, rows in rows_by_name.items():
         target = state.base(name)
-        found = given_rows(target, rows)
+        found = input_rows(target, rows)
         statements[target.name] = found if isinstance(found, list) else _tuples(found)
     return statements
 
@@ -105,7 +105,7 @@ def _tuples(table: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def _stage(engine: Engine, deletions: Given, insertions: Given) -> None:
+def _stage(engine: Engine, deletions: RowsByName, insertions: RowsByName) -> None:
     for name, rows in deletions.items():
         engine.delete(name, rows)
     for name, rows in insertions.items():

@@ -21,10 +21,10 @@ from upshot.core.rows import Rows, one_nan, row_set
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.database.changes import ChangeSet, changed_base_rows
-from upshot.database.durable.moments import PastChange, last_change, moments_of, row_history
+from upshot.database.durable.history import PastChange, last_change, moments_of, row_history
 from upshot.database.durable.past_states import PastStates, moment_of, refuse_unknown
 from upshot.database.engines import Engine
-from upshot.database.files.given_rows import given_rows
+from upshot.database.files.input_rows import input_rows
 from upshot.database.placement import placement_of
 from upshot.database.queries.absence import Absence, absence
 from upshot.database.search_arguments import limit_of
@@ -125,7 +125,7 @@ class AsksWhy:
         told), or a `LimitError` is raised.
         """
         with self._state.reading() as engine:
-            key = _asked_for(self._state, view, row)
+            key = _requested_key(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
             best = _found(self._state, engine, reasons, key)
             first = self._with_moments(reasons.why(key, best) if best else reasons.telling.base(key))
@@ -143,7 +143,7 @@ class AsksWhy:
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UsageError("`depth` must be a positive integer", code="wrong-argument", help="as in depth=2")
         with self._state.reading() as engine:
-            key = _asked_for(self._state, view, row)
+            key = _requested_key(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
             if engine.contains(*key):
                 raise row_is_there(self._state, key)
@@ -184,7 +184,7 @@ class AsksWhy:
         durable database reaches: each with `version`, `change`, `time` and `meta`."""
         state = self._state
         with state.reading():
-            key = _asked_for(state, view, row)
+            key = _requested_key(state, view, row)
             if state.journal is None:
                 raise not_durable("has no history")
             if state.compiled.plan.reported(key[0]) != ("plus", "minus"):
@@ -225,7 +225,7 @@ class AsksWhy:
         return {(homes[home], row): moment for (home, row), moment in found.items()}
 
 
-def _asked_for(state: DatabaseState, view: str, row: Iterable[Any]) -> Key:
+def _requested_key(state: DatabaseState, view: str, row: Iterable[Any]) -> Key:
     """The row as it is kept, under the relation that keeps it."""
     return _key_of(explained_schema(state, view), row)
 
@@ -237,11 +237,11 @@ def _virtual_condition(state: DatabaseState, name: str) -> tuple[CheckedProgram,
 
 
 def _key_of(schema: Schema, row: Iterable[Any]) -> Key:
-    (values,) = given_rows(schema, [row])
-    return schema.name, one_nan(tuple(map(_as_kept, values, schema.types)))
+    (values,) = input_rows(schema, [row])
+    return schema.name, one_nan(tuple(map(_as_stored, values, schema.types)))
 
 
-def _as_kept(value: Any, type: Type) -> Any:
+def _as_stored(value: Any, type: Type) -> Any:
     """The number or record as its column holds it; what does not fit is left for the engine to refuse."""
     if type.kind is Kind.RECORD:
         return fit(value, type)[0]

@@ -1,8 +1,8 @@
 """The actions of active rules: functions, and tasks that run after a commit.
 
-Comes in: firings of `active` and registered functions. Goes out: calls, staged changes, tasks in the outbox. Read
-`actions` (functions and their calls) with `action_files`, `transaction_rules` (inside a transaction), `outbox` (after
-the commit), `firing_causes` (why a rule fired).
+Firings of `active` and registered functions in; calls, staged changes and tasks in the outbox out. Read `actions`
+(functions and their calls), `action_files`, `transaction_rules` (inside a transaction), `outbox` (after the commit),
+`firing_causes` (why a rule fired).
 """
 
 from __future__ import annotations

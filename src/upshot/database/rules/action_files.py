@@ -1,4 +1,4 @@
-"""The functions of a Python file, for rules to call."""
+"""Read the functions that rules call from a Python file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from upshot.engine.user_functions import Fold
 
 
 def read_actions(path: str | os.PathLike[str]) -> dict[str, Function]:
-    """The public functions that a file defines, by name. What it imports is not among them, and its folder is searched
-    first for what it imports. `ProgramError` leads to the line at which the file could not be run."""
+    """The public functions that a file defines, by name, without those it imports. Its own folder is searched first for
+    imports. An error in the file is a `ProgramError` at its line."""
     file = Path(path)
     source = _read(file)
     module = ModuleType(f"upshot_actions_{file.stem}")
     module.__file__ = str(file)
     try:
         code = compile(source.text, source.name, "exec", dont_inherit=True)
-        # Known under its name while it runs: dataclasses and annotations look it up.
+        # Registered while it runs: dataclasses and annotations look up their module.
         sys.modules[module.__name__] = module
-        with _searched(file.resolve().parent):
+        with _search_path(file.resolve().parent):
             exec(code, module.__dict__)
     except (Exception, SystemExit) as error:
         raise _broken(source, error) from error
-    found = {name: each for name, each in vars(module).items() if not name.startswith("_") and _is_of(each, module)}
+    found = {
+        name: each for name, each in vars(module).items() if not name.startswith("_") and _is_defined_in(each, module)
+    }
     if not found:
         help = "define one for each name that a rule calls, as in `def notify(rows): …`"
         message = f"`{file}` has no public function"
@@ -57,7 +59,7 @@ def _read(file: Path) -> Source:
 
 
 @contextmanager
-def _searched(folder: Path) -> Iterator[None]:
+def _search_path(folder: Path) -> Iterator[None]:
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -65,14 +67,13 @@ def _searched(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-def _is_of(value: object, module: ModuleType) -> bool:
+def _is_defined_in(value: object, module: ModuleType) -> bool:
     if isinstance(value, Fold):
         return True
     return inspect.isroutine(value) and getattr(value, "__module__", "") == module.__name__
 
 
 def _broken(source: Source, error: BaseException) -> ProgramError:
-    """The error of an action file, at the line that was running."""
     line = None
     if isinstance(error, SyntaxError) and error.filename == source.name:
         line, why = error.lineno, f"{type(error).__name__}: {error.msg}"

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from upshot.check.program import CheckedRule, RuleAction
 
 Function = Callable[..., object]
-_UNDONE = "nothing was committed; "
-_STANDS = "the transaction is committed; the call stays in the outbox; "
+_NOT_COMMITTED = "nothing was committed; "
+_COMMITTED = "the transaction is committed; the call stays in the outbox; "
 _NOT_RUN_BY_A_CALL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 class Actions:
-    """Functions by name. One that is called for a set gets the list of its rows, one for each instance gets the values,
-    and so does one with a parameter for each of several values; a function with a parameter `firing` gets that too."""
+    """Functions by name. A function that is called for a set gets the list of its rows, one that is called for each
+    instance gets the values, and so does one with a parameter for each of several values; a parameter `firing` gets the
+    firing."""
 
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
-        self._told: dict[str, bool] = {}
+        self._takes_firing: dict[str, bool] = {}
         self._needed: dict[str, int] = {}
         self._signatures: dict[str, inspect.Signature | None] = {}
 
@@ -36,7 +37,7 @@ class Actions:
         return name in self._functions
 
     def register(self, name: str, function: Function | Fold) -> None:
-        """A function under a name that rules use; one that is there already is replaced. A fold is no action."""
+        """Register a function under the name that rules use, or replace it. A fold is no action."""
         if isinstance(function, Fold):
             return
         is_name = isinstance(name, str) and name.replace("?", "_").isidentifier()
@@ -49,17 +50,17 @@ class Actions:
         self._functions[name] = function
         signature = self._signatures[name] = _signature(function)
         parameters = () if signature is None else tuple(signature.parameters.values())
-        self._told[name] = any(each.name == "firing" and each.kind in _BY_NAME for each in parameters)
+        self._takes_firing[name] = any(each.name == "firing" and each.kind in _BY_NAME for each in parameters)
         self._needed[name] = sum(each.kind in _BY_PLACE and each.default is each.empty for each in parameters)
         self._needed[name] -= any(each.name == "firing" and each.kind in _BY_PLACE for each in parameters)
 
     def require(self, rule: CheckedRule) -> None:
-        """Raises if the rule calls a function that is not there, or that does not take what the rule hands it."""
-        for fault in self.faults(rule, _UNDONE):
+        """Raise if a function that the rule calls is missing or has other parameters."""
+        for fault in self.faults(rule, _NOT_COMMITTED):
             raise fault
 
     def faults(self, rule: CheckedRule, outcome: str = "") -> Iterator[RuleError]:
-        """The errors that prevent a rule's calls; the help begins with the `outcome`."""
+        """The errors that prevent a rule's calls; their help begins with the `outcome`."""
         for action in rule.actions:
             if action.kind == "call" and action.target not in self._functions:
                 yield self._unknown(rule, action, outcome)
@@ -82,36 +83,36 @@ class Actions:
             return True
         count = 1 if per == "set" and not self._wants_values(action) else len(action.columns)
         try:
-            signature.bind(*range(count), **({"firing": None} if self._told[action.target] else {}))
+            signature.bind(*range(count), **({"firing": None} if self._takes_firing[action.target] else {}))
         except TypeError:
             return False
         return True
 
     def call(self, firing: Firing, action: RuleAction, per: str) -> None:
-        """Once for all rows, or once for each; each call after a commit has a key of its own. `RuleError` if the
-        function cannot be called like that."""
+        """Call the function once for all rows, or once for each; each call after a commit has a key of its own.
+        `RuleError` if its parameters do not fit."""
         if not self._fits(action, per):
-            raise _wrong_signature(firing.rule, action, per, _STANDS if firing.key else _UNDONE)
+            raise _wrong_signature(firing.rule, action, per, _COMMITTED if firing.key else _NOT_COMMITTED)
         function = self._functions[action.target]
         rows = arguments(firing.instances, action)
         if per == "set" and not self._wants_values(action):
-            function(rows, **self._about(firing, action))
+            function(rows, **self._firing_argument(firing, action))
             return
         for place, row in enumerate(rows):
             one = replace(firing, key=f"{firing.key}-{place}") if firing.key else firing
-            function(*row, **self._about(one, action))
+            function(*row, **self._firing_argument(one, action))
 
     def _wants_values(self, action: RuleAction) -> bool:
         """Test whether the function has a parameter for each value, so that it cannot be called with one list."""
         return self._needed[action.target] == len(action.columns) > 1
 
-    def _about(self, firing: Firing, action: RuleAction) -> Mapping[str, Any]:
-        return {"firing": firing} if self._told[action.target] else {}
+    def _firing_argument(self, firing: Firing, action: RuleAction) -> Mapping[str, Any]:
+        return {"firing": firing} if self._takes_firing[action.target] else {}
 
 
 def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: bool = False) -> RuleError:
     """The error of a failed function; it aborts the transaction of the call unless that is `committed`."""
-    help = (_STANDS if committed else _UNDONE).removesuffix("; ")
+    help = (_COMMITTED if committed else _NOT_COMMITTED).removesuffix("; ")
     if isinstance(error, Veto) and committed:
         message = f"rule `{rule}` cannot reject a committed transaction: {error.message}"
         help += "; a rule that rejects needs `coupling=deferred`"
@@ -125,16 +126,15 @@ def failed_call(rule: str, action: RuleAction, error: Exception, *, committed: b
 
 
 def _wrong_signature(rule: str, action: RuleAction, per: str, outcome: str) -> RuleError:
-    """The error for a function that does not take what a rule hands it."""
     name, count = action.target, len(action.columns)
     values = f"`def {name}({', '.join(f'value{i + 1}' for i in range(count))})`"
     if per == "instance":
-        given, cure = f"{count} value{'s' * (count != 1)} for each instance", values
+        passed, cure = f"{count} value{'s' * (count != 1)} for each instance", values
     else:
-        given, cure = "the list of its rows", f"`def {name}(rows)`"
+        passed, cure = "the list of its rows", f"`def {name}(rows)`"
         cure += f", or {values}, to be called for each" * (count > 1)
     return RuleError(
-        f"rule `{rule}` calls `{name}` with {given}, which does not match its parameters",
+        f"rule `{rule}` calls `{name}` with {passed}, which does not match its parameters",
         code="action-signature",
         span=action.span,
         help=f"{outcome}define it as {cure}; a parameter `firing` is optional",
@@ -144,7 +144,7 @@ def _wrong_signature(rule: str, action: RuleAction, per: str, outcome: str) -> R
 def _signature(function: Function) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # some functions of extension modules do not tell
+    except (TypeError, ValueError):  # some functions of extension modules have no signature
         return None
 
 

@@ -2,8 +2,8 @@
 
 A condition that is a view fires for its inserted rows: the derivation that such a row gained has the changed literals.
 Any other rule has clauses over the tables of its window: the literals over these tables, in the instances of the
-clauses, are the changes that made it fire. The base changes are those of the derivations that the changed rows gained
-or lost between the states around the turn.
+clauses, made it fire. The base changes are those of the derivations that the changed rows gained or lost between the
+states around the turn.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from upshot.active.firing import Cause
-from upshot.active.row_sets import NONE, PythonSets, RowSet
-from upshot.active.transition_tables import rows_of
+from upshot.active.row_sets import NONE, PythonSets, RowSet, rows_of
 from upshot.active.turn_log import BEGIN, RuleTurn, TurnLog
 from upshot.check.active.conditions import EVENTS
 from upshot.check.active.events import instance_clauses
@@ -52,7 +51,7 @@ AGGREGATED = "±"
 
 @dataclass(slots=True)
 class _ChangedLiterals:
-    """The changed literals of the instances that are shown as one row."""
+    """The changed literals of the instances that users see as one row."""
 
     differentials: dict[str, None] = field(default_factory=dict)
     literals: dict[str, None] = field(default_factory=dict)
@@ -82,13 +81,13 @@ def firing_causes(state: DatabaseState, firing: Firing, version: int) -> dict[Ro
 
 
 def _past_turn(state: DatabaseState, states: PastStates, version: int) -> RuleTurn:
-    """The turn of a rule after the commit: its window is the transaction."""
+    """The turn of a rule that ran after the commit: its window is the whole transaction."""
     log = TurnLog(version - 1, lambda _: None, points=[None], is_open=False)
     return RuleTurn(log, _PastWindow(state, states, version), BEGIN, BEGIN, 0)
 
 
 class _PastWindow(ChangeWindow[RowSet]):
-    """The net changes of a version, as the log has them; of relations that it does not have, the difference."""
+    """The net changes of a version from the log; of relations that are not logged, the difference of the two states."""
 
     def __init__(self, state: DatabaseState, states: PastStates, version: int) -> None:
         super().__init__(0, 0, {}, PythonSets())
@@ -119,7 +118,7 @@ class _Turn:
         self._reasons: dict[int, Reasons] = {}
         self._changed: dict[tuple[int, int], Changed] = {}
         since, acted, now = turn.since, turn.acted, turn.now
-        # What the rule itself did in its last turn is a part of the window that nothing after it cancels.
+        # The rule's own changes in its last turn are in the window even if later changes undo them.
         pairs = dict.fromkeys([(acted, now), (since, now), (since, acted)])
         self._pairs = [(before, after) for before, after in pairs if before != after]
 
@@ -146,7 +145,7 @@ class _Turn:
         return None
 
     def reasons(self, point: int) -> Reasons:
-        """The reasons for rows in the state of a point."""
+        """Explanations in the state of a point."""
         if point not in self._reasons:
             self._reasons[point] = reasons_in(self.world(point), self._state.compiled.checked)
         return self._reasons[point]
@@ -160,7 +159,7 @@ class _Turn:
 
 
 class _FiringSearch:
-    """The changed literals of the instances of one rule."""
+    """The search for the changed literals of the instances of one rule."""
 
     def __init__(self, state: DatabaseState, rule: CheckedRule, around: _Turn) -> None:
         self._program, self._rule, self._around = state.compiled.checked, rule, around
@@ -174,7 +173,7 @@ class _FiringSearch:
         }  # fmt: skip
 
     def findings(self, firing: Firing) -> dict[Row, _ChangedLiterals]:
-        """The findings for each row that users see."""
+        """The changed literals of each row that users see."""
         rule, found = self._rule, {row: _ChangedLiterals() for row in firing.rows}
         homes = {row: found[tuple(row[place] for place in firing.places)] for row in firing.instances}
         if rule.becomes in self._program.hidden:
@@ -195,7 +194,7 @@ class _FiringSearch:
         assert self._rule.becomes is not None, "its condition is a view"
         key = self._rule.becomes, one_nan(tuple(row[place] for place in self._rule.identity))
         gained = self._around.gained(key, INSERTED)
-        assert gained is not None, "the rule fired for a row that came"
+        assert gained is not None, "the rule fired for an inserted row"
         changed, tree = gained
         best = changed.after.best(key)
         assert best is not None, "it has a derivation"
@@ -236,7 +235,7 @@ class _FiringSearch:
                 yield some[number], one_nan(tuple(binding))
 
     def _in_event(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
-        """The row of the event; the condition has no part in it."""
+        """The row of the event, without the condition."""
         event = self._written.event
         assert event is not None, "it has one"
         wanted = EVENTS[event.kind]
@@ -252,7 +251,7 @@ class _FiringSearch:
             self._in_table(table, literal.args, premise.row(binding), home)
 
     def _in_condition(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:
-        """The literals over tables of the window, and others that the window made true."""
+        """The literals over tables of the window, and others that became true in the window."""
         for literal, premise in rule.literals:
             if premise is None:
                 self._in_other(rule, literal, binding, home)
@@ -294,7 +293,7 @@ class _FiringSearch:
     # ---- changes ------------------------------------------------------------------------------------
 
     def _any_change(self, home: _ChangedLiterals) -> None:
-        """No literal of the instance changed: every change of a relation in the condition lets it fire."""
+        """No literal of the instance changed: every change of a relation in the condition is a cause."""
         assert self._written.condition is not None, "the rule has no event"
         for atom in atoms(self._written.condition):
             text = print_atom(replace(atom, state=""))
@@ -305,7 +304,7 @@ class _FiringSearch:
     def _changed_relation(
         self, differential: str, relation: str, home: _ChangedLiterals, operations: Sequence[str] = (INSERTED, DELETED)
     ) -> None:
-        """All rows of a relation that came or went in the window."""
+        """All rows of a relation that were inserted or deleted in the window."""
         if relation not in self._program.schemas:
             return
         found = self._around.turn.window.of(relation)
@@ -314,14 +313,14 @@ class _FiringSearch:
                 self._add(differential, (relation, row), operation, home)
 
     def _in_table(self, table: WindowTable, args: tuple[Term, ...], row: Row, home: _ChangedLiterals) -> None:
-        """A row of a table of the window; of an update, the row that went and the one that came."""
+        """A row of a window table; of an update, the deleted row and the inserted one."""
         arity = len(args) // len(SIGNS[table.operation])
         for part, sign in enumerate(SIGNS[table.operation]):
             places = slice(part * arity, (part + 1) * arity)
             self._changed_row(_SIGNS[sign], Atom(table.relation, args[places]), sign, row[places], home)
 
     def _changed_row(self, sign: str, atom: Atom, operation: str, row: Row, home: _ChangedLiterals) -> None:
-        """A row that matches a literal, if it came or went in the window."""
+        """A row that matches a literal, if it was inserted or deleted in the window."""
         self._add(f"{sign}{print_atom(atom)}", (atom.relation, row), operation, home)
 
     def _add(self, differential: str, key: Key, operation: str, home: _ChangedLiterals) -> None:
@@ -335,7 +334,7 @@ class _FiringSearch:
 
 
 def _differential(literal: Literal) -> str:
-    """The literal as it is written, after the sign of the changes that make it true."""
+    """The literal as written, after the sign of the changes that make it true."""
     if isinstance(literal, Atom):
         return f"+{print_atom(literal)}"
     if isinstance(literal, Not) and isinstance(literal.body, Atom):

@@ -1,4 +1,4 @@
-"""The outbox: tasks of rules for after a commit, stored with the commit, done in order, retried after a failure."""
+"""The outbox: tasks of rules after a commit, stored with the commit, run in order, retried after a failure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("upshot.rules")
 
 Begin = Callable[..., AbstractContextManager[Any]]
-"""Opens a transaction that settles a task: `begin(state, settles=pending)`."""
+"""Opens a transaction that completes a task: `begin(state, completed_task=pending)`."""
 
 
-def carry_out(state: DatabaseState, pending: Iterable[Pending], begin: Begin) -> None:
-    """Does what a commit left to be done, and what that leaves in turn. A failure harms nobody else: it is logged, kept
-    with the firing, and the task stays in the outbox. Each task may set off a number of transactions; what would be
-    more is dropped, and is an error once everything else is done."""
+def run_tasks(state: DatabaseState, pending: Iterable[Pending], begin: Begin) -> None:
+    """Run tasks, and the tasks that these cause. A failure stops no other task: it is logged and kept with the firing,
+    and the task stays in the outbox. Each task may cause a bounded number of transactions; further ones are dropped,
+    and an error is raised when everything else is done."""
     queue: deque[tuple[Pending, tuple[str, ...], int]] = deque(
         (each, (each.firing.rule,), first) for first, each in enumerate(pending)
     )
@@ -42,26 +42,24 @@ def carry_out(state: DatabaseState, pending: Iterable[Pending], begin: Begin) ->
         task, trace, first = queue.popleft()
         made[first] += not task.is_call
         if made[first] > state.max_firings and not task.is_call:
-            settle_task(state, task)
+            complete_task(state, task)
             runaway = runaway or endless(trace, state.max_firings)
             continue
-        if not _taken_up(state, task):
+        if not _begin_task(state, task):
             continue
         if task.is_call:
-            state.make_call(task.actions[0].target, partial(_try_to, state, task, _call))
+            state.make_call(task.actions[0].target, partial(_try, state, task, _call))
         else:
-            left = _try_to(state, task, partial(_change, begin))
-            queue.extend((each, (*trace, each.firing.rule), first) for each in left)
+            caused = _try(state, task, partial(_change, begin))
+            queue.extend((each, (*trace, each.firing.rule), first) for each in caused)
     if runaway is not None:
         raise runaway
 
 
-def _try_to(
-    state: DatabaseState, task: Pending, deed: Callable[[DatabaseState, Pending], list[Pending]]
-) -> list[Pending]:
-    """Does a task that was taken up; the answer is what its own commit leaves to be done."""
+def _try(state: DatabaseState, task: Pending, run: Callable[[DatabaseState, Pending], list[Pending]]) -> list[Pending]:
+    """Run a task that this thread has begun; the tasks that its own commit causes."""
     try:
-        left = deed(state, task) if _waits(state, task) else []
+        caused = run(state, task) if _is_pending(state, task) else []
     except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
         task.firing.error = error
         _log_failure(task, error)
@@ -71,21 +69,21 @@ def _try_to(
     with state.lock:
         if not any(each.firing is task.firing for each in state.outbox):
             task.firing.error = None
-    return left
+    return caused
 
 
-def _taken_up(state: DatabaseState, task: Pending) -> bool:
-    """Test whether the caller may run the task: it is not done, and nobody runs it, on another thread or further down
-    on this one."""
+def _begin_task(state: DatabaseState, task: Pending) -> bool:
+    """Reserve the task for this thread, unless it is completed or running, on another thread or further down on this
+    one."""
     with state.lock:
-        if task.under_way or not _waits(state, task):
+        if task.under_way or not _is_pending(state, task):
             return False
         task.under_way = True
         return True
 
 
-def _waits(state: DatabaseState, task: Pending) -> bool:
-    """Test whether the task is still in the outbox: it may have been abandoned."""
+def _is_pending(state: DatabaseState, task: Pending) -> bool:
+    """Test whether the task is still in the outbox: it may have been discarded."""
     with state.lock:
         return any(each is task for each in state.outbox)
 
@@ -105,41 +103,41 @@ def _call(state: DatabaseState, task: Pending) -> list[Pending]:
         if isinstance(error, Error) and not isinstance(error, Veto):
             raise
         raise failed_call(task.firing.rule, action, error, committed=True) from error
-    settle_task(state, task)
+    complete_task(state, task)
     return []
 
 
 def _change(begin: Begin, state: DatabaseState, task: Pending) -> list[Pending]:
-    with begin(state, settles=task) as transaction:
+    with begin(state, completed_task=task) as transaction:
         for action in task.actions:
             change = transaction.insert if action.kind == "insert" else transaction.delete
             change(action.target, arguments(task.firing.instances, action))
-    settle_task(state, task)
+    complete_task(state, task)
     for warning in transaction.warnings:
         log.warning("rule `%s`, fired by version %s: %s", task.firing.rule, task.firing.version, warning.message)
-    return list(transaction.left)
+    return list(transaction.tasks)
 
 
 def _querying(state: DatabaseState) -> Callable[..., Rows]:
-    """Queries of the state as it is, for functions that are called after the commit."""
+    """Queries for functions that are called after the commit."""
 
-    def ask(text: object, /, **values: Any) -> Rows:
+    def answer(text: object, /, **values: Any) -> Rows:
         return query(state, text, values)
 
-    return ask
+    return answer
 
 
 def _log_failure(task: Pending, error: Exception) -> None:
-    """In the log, with the traceback of the function that failed; what Upshot itself refuses says enough."""
+    """Log the failure, with a traceback if a user's function failed."""
     cause = error.__cause__ if isinstance(error, Error) else error
     rule, version = task.firing.rule, task.firing.version
     log.error("rule `%s`, fired by version %s, failed: %s", rule, version, error, exc_info=cause)
 
 
-def settle_task(state: DatabaseState, task: Pending) -> None:
-    """The task is done, if its own commit did not say so already."""
+def complete_task(state: DatabaseState, task: Pending) -> None:
+    """Remove the task from the outbox, if its own commit has not done so."""
     with state.lock:
-        if not _waits(state, task):
+        if not _is_pending(state, task):
             return
         state.outbox = [each for each in state.outbox if each is not task]
         if state.journal is not None:
@@ -147,7 +145,7 @@ def settle_task(state: DatabaseState, task: Pending) -> None:
 
 
 def recovered_tasks(state: DatabaseState) -> list[Pending]:
-    """The tasks that an earlier process left undone."""
+    """The tasks that an earlier process left in the store."""
     found = [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
     for each in found:
         each.firing.find_cause = _recovered_cause(state)
@@ -156,7 +154,7 @@ def recovered_tasks(state: DatabaseState) -> list[Pending]:
 
 def _recovered_cause(state: DatabaseState) -> Callable[[Firing], Mapping[Row, Cause]]:
     def find(firing: Firing) -> Mapping[Row, Cause]:
-        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - as few are asked for
+        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - rarely used
 
         assert firing.version is not None, "it was committed"
         return firing_causes(state, firing, firing.version)

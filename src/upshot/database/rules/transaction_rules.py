@@ -1,4 +1,5 @@
-"""The active rules of a transaction: functions it calls while it is open, tasks it leaves, firings to announce."""
+"""The active rules of a transaction: the functions they call while it is open, their tasks for after it, the events of
+their firings."""
 
 from __future__ import annotations
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 
 def transaction_rules(state: DatabaseState) -> RuleRun:
-    """The rules of a transaction that begins."""
-
     def call(firing: Firing, action: RuleAction) -> None:
         rule = state.compiled.rules.rules[firing.rule]
         state.actions.require(rule)
@@ -39,14 +38,14 @@ def transaction_rules(state: DatabaseState) -> RuleRun:
             firing.query = None
 
     def log() -> TurnLog:
-        return TurnLog(state.version, _remembered(state))
+        return TurnLog(state.version, _kept_base_changes(state))
 
     return RuleRun(state.compiled.rules, state.engine, state.propagate, call, state.max_firings, log)
 
 
-def _remembered(state: DatabaseState) -> Callable[[Deltas], Deltas | None]:
-    """The changes of base relations in a propagation, as long as they are few: all that are kept for a transaction are
-    bounded. Rows of Spark are not kept."""
+def _kept_base_changes(state: DatabaseState) -> Callable[[Deltas], Deltas | None]:
+    """A filter for the base changes of propagations, up to a bound for the whole transaction. Rows on Spark are not
+    kept."""
     left = MOST_REMEMBERED
 
     def base(deltas: Deltas) -> Deltas | None:
@@ -63,8 +62,7 @@ def _remembered(state: DatabaseState) -> Callable[[Deltas], Deltas | None]:
 
 
 def _while_called(firing: Firing, state: DatabaseState) -> Callable[..., Rows]:
-    """Queries of the state that a rule sees, until its function has ended: then there is another state, or another's
-    transaction."""
+    """Queries of the state that a rule sees; refused when its function has returned, since the state changes."""
 
     def query(text: object, /, **values: Any) -> Rows:
         if firing.query is None:
@@ -75,20 +73,20 @@ def _while_called(firing: Firing, state: DatabaseState) -> Callable[..., Rows]:
     return query
 
 
-def tasks_left(state: DatabaseState, run: RuleRun) -> list[Pending]:
-    """The tasks of the rules for after this version. A missing function is an error now, not then."""
-    left: list[Pending] = []
+def pending_tasks(state: DatabaseState, run: RuleRun) -> list[Pending]:
+    """The tasks that the rules leave for after this version. A missing function is an error now."""
+    tasks: list[Pending] = []
     for firing in run.pending:
         rule = state.compiled.rules.rules[firing.rule]
         state.actions.require(rule)
         firing.version = state.version + 1
-        firing.key = f"{state.identity}-{firing.version}-{len(left)}"
-        left += pending_of(rule, firing, len(left))
-    return left
+        firing.key = f"{state.identity}-{firing.version}-{len(tasks)}"
+        tasks += pending_of(rule, firing, len(tasks))
+    return tasks
 
 
 def announce_firings(state: DatabaseState, firings: Iterable[Firing]) -> None:
-    """Queues what the watchers of each rule are to hear: all instances it fired for, at once."""
+    """Queue one event for the subscribers of each rule, with all rows that it fired for."""
     found: dict[str, set[Row]] = {}
     schemas: dict[str, Schema] = {}
     for firing in firings:
@@ -97,4 +95,4 @@ def announce_firings(state: DatabaseState, firings: Iterable[Firing]) -> None:
             schemas[firing.rule] = firing.rows.schema
     for rule, rows in found.items():
         schema = schemas[rule]
-        state.tell(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))
+        state.publish(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))

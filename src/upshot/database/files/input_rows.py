@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
-def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
+def input_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
     """Tuples, lists, dicts, any table or files of one, any iterator of rows: as tuples of the relation's arity, or an
     aligned table. `engine` is where they are going: a DataFrame is not collected for one that has a Spark session.
 
@@ -36,7 +36,7 @@ def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
     if is_path(rows):
         rows = files.table_files.read_files(rows, engine)
     if is_table(rows) or is_spark_frame(rows):
-        return given_table(schema, rows, engine)
+        return input_table(schema, rows, engine)
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise DataError(
             f"`{schema.name}` needs rows, not one {type(rows).__name__}",
@@ -48,7 +48,7 @@ def given_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
     return list(_tuples(schema, rows))
 
 
-def given_table(schema: Schema, table: Any, engine: Engine | None = None) -> Any:
+def input_table(schema: Schema, table: Any, engine: Engine | None = None) -> Any:
     """A table with the relation's columns, in its order and of its types."""
     if not is_spark_frame(table):
         return aligned(as_arrow(table, schema), schema)
