@@ -63,7 +63,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--large", action="store_true", help="also the largest inputs (B8 with ten million items, B9 unstored × 100)"
     )
-    sizes = "the size of B15 (default: 1000000; large: 100000000) and of B7 (default: 10000000)"
+    sizes = "the size of B15 (default: 1000000; large: 100000000), of B7 and B19 (default: 10000000)"
     parser.add_argument("--rows", type=int, metavar="N", help=sizes)
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in BENCHES]

@@ -18,7 +18,7 @@ from bench.tasks import Answer, Task
 CONTENDERS = (
     "upshot", "on_demand", "duckdb", "clingo", "souffle", "pathway", "spark", "graphframes", "pipeline", "subscribers",
     "realizations", "realization_targets", "clingo_realizations", "large", "shortest_paths", "tpch",
-    "live_queries", "activations", "kept_answers", "programs", "differential",
+    "live_queries", "activations", "kept_answers", "programs", "differential", "frames",
 )  # fmt: skip
 
 

@@ -36,24 +36,25 @@ class Runner:
         self._times = times
         self._patience = patience
 
-    def ask(self, contender: str, task: Task) -> Answer:
-        """The contender's answer; `missing` is set when it cannot take part here, `error` when it failed."""
+    def ask(self, contender: str, task: Task, limit: float | None = None) -> Answer:
+        """The contender's answer; `missing` is set when it cannot take part here, `unfinished` when it needs more than
+        `limit` seconds, `error` when it failed."""
         key = f"{contender} {json.dumps(task.to_json(), sort_keys=True)}"
         if key not in self._answers:
-            self._answers[key] = self._middle(contender, task)
+            self._answers[key] = self._middle(contender, task, limit)
         return self._answers[key]
 
-    def _middle(self, contender: str, task: Task) -> Answer:
+    def _middle(self, contender: str, task: Task, limit: float | None) -> Answer:
         self._say(f"{contender}: {task.kind} {task.graph or ''} {task.options or ''}")
-        answers = [self._once(contender, task)]
+        answers = [self._once(contender, task, limit)]
         first = answers[0]
-        if task.kind in ("closure", "same_generation") and not (first.missing or first.error):
+        if task.kind in ("closure", "same_generation") and not (first.missing or first.error or first.unfinished):
             while len(answers) < self._times and first.seconds < QUICK_WORK:
-                answers.append(self._once(contender, task))
+                answers.append(self._once(contender, task, limit))
         failed = [a for a in answers if a.error]
         return failed[0] if failed else sorted(answers, key=lambda a: a.seconds)[len(answers) // 2]
 
-    def _once(self, contender: str, task: Task) -> Answer:
+    def _once(self, contender: str, task: Task, limit: float | None) -> Answer:
         interpreter = _interpreter(contender)
         if interpreter is None:
             return Answer(missing=f"{contender} is not installed")
@@ -66,12 +67,13 @@ class Runner:
                 text=True,
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-                timeout=self._patience,
+                timeout=limit or self._patience,
                 check=False,
             )
             answer = _parsed(process)
         except subprocess.TimeoutExpired:
-            answer = Answer(error=f"no answer within {self._patience:.0f} s")
+            error = f"no answer within {self._patience:.0f} s"
+            answer = Answer(error=error) if limit is None else Answer(unfinished=limit)
         self._write_down(contender, task, answer, time.perf_counter() - began)
         return answer
 

@@ -10,6 +10,9 @@ import numpy as np
 
 Rows = np.ndarray[Any, Any]
 
+_VARIABLES, _APART = 1_200, 10_000
+"""The variables of one program with calls, and the distance between the numbers of two."""
+
 _POINTS_TO = """
 vpt(V,O) :- new(V,O).
 vpt(V,O) :- assign(V,W), vpt(W,O).
@@ -119,6 +122,12 @@ def _graph(n: int) -> dict[str, Rows]:
 
 
 def _calls(n: int) -> dict[str, Rows]:
+    """Programs of 1,200 variables side by side: in one large program nearly everything would point to everything."""
+    one, copies = _calls_of_one(_VARIABLES), range(max(1, n // _VARIABLES))
+    return {name: np.concatenate([rows + copy * _APART for copy in copies]) for name, rows in one.items()}
+
+
+def _calls_of_one(n: int) -> dict[str, Rows]:
     """n variables, n / 4 methods, n / 20 classes in a shallow hierarchy, n / 2 calls through a receiver."""
     methods, classes, calls, names = n // 4, n // 20, n // 2, 40
     kinds = np.arange(classes)

@@ -15,7 +15,7 @@ from bench.tasks import Answer, Task
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` is the size of B7 and B15."""
+    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` sets that of B7, B15, B19."""
 
     quick: bool = False
     large: bool = False
@@ -40,15 +40,17 @@ class Report:
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def ask(self, runner: Runner, contender: str, task: Task, size: int | None) -> Answer | None:
-        """The contender's answer if it took part and its size is exactly right."""
-        answer = runner.ask(contender, task)
+    def ask(
+        self, runner: Runner, contender: str, task: Task, size: int | None, limit: float | None = None
+    ) -> Answer | None:
+        """The contender's answer if it took part, within the limit if there is one, and its size is exactly right."""
+        answer = runner.ask(contender, task, limit)
         where = f"{contender}, {task.kind} {task.graph or ''}".rstrip()
         if answer.error:
             self.wrong.append(f"{where}: {answer.error.strip()}")
         elif not answer.missing and size is not None and answer.size != size:
             self.wrong.append(f"{where}: {answer.size:,} tuples, exactly {size:,} expected")
-        elif not answer.missing:
+        elif not answer.missing and not answer.unfinished:
             return answer
         return None
 

@@ -115,7 +115,7 @@ class Answer:
     `seconds` is the work itself: the process was started, packages were imported and the input was generated before.
     `size` is what must be exactly right. `memory` is the growth of the resident set from just before the work to its
     peak. `times` are the seconds of single transactions; `figures` anything else worth a column,
-    `notes` what is better said in words.
+    `notes` what is better said in words. `unfinished` is the limit that it did not finish within.
     """
 
     seconds: float = 0.0
@@ -126,6 +126,7 @@ class Answer:
     figures: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     missing: str = ""
+    unfinished: float = 0.0
     error: str = ""
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from bench.benches.activations import hundred_thousand_activations
 from bench.benches.changes import changes_follow_the_change, changes_small
+from bench.benches.frames import loads_from_frames
 from bench.benches.inventory import inventory
 from bench.benches.kept_answers import kept_answers
 from bench.benches.large import many_rows
@@ -43,6 +44,7 @@ BENCHES: Mapping[str, Callable[[Runner, Scale], Report]] = {
     "b16": shortest_paths,
     "b17": hundred_thousand_activations,
     "b18": kept_answers,
+    "b19": loads_from_frames,
     "store": durable_commits,
     "mem": ten_million,
 }

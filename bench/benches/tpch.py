@@ -11,7 +11,9 @@ COLUMNS = ("scale", "contender", "definition", "load", "peak growth", "orders", 
 
 def tpch_refreshes(runner: Runner, scale: Scale) -> Report:
     """B14: from a refresh to all changed answers; DuckDB computes again the queries that it can have changed."""
-    report = Report("B14 TPC-H: 19 queries as views through refreshes, against DuckDB answering them again", COLUMNS)
+    report = Report(
+        "B14 TPC-H: 22 queries as views through refreshes, against DuckDB answering 19 of them again", COLUMNS
+    )
     factor = 0.01 if scale.quick else 0.1
     orders = [1, round(1500 * factor)]
     for count in orders:
