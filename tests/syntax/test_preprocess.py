@@ -31,6 +31,8 @@ def expanded(text: str) -> list[str]:
         ("#define N\n#ifdef N\na(1).\n#else\na(2).\n#endif", ["a(1)."]),
         ("#ifndef N\na(1).\n#ifdef M\na(3).\n#endif\n#endif", ["a(1)."]),
         ("#define N 3\n#if N < 3\na(1).\n#elif N == 3 && !defined(M)\na(2).\n#else\na(3).\n#endif", ["a(2)."]),
+        ("#if 9007199254740993 / 1 == 9007199254740993 && -7 / 2 == -3 && -7 % 2 == -1\na(1).\n#endif", ["a(1)."]),
+        ("#if 123456789012345678901234567890 * 1 / 3 > 1\na(1).\n#endif", ["a(1)."]),
         ('#if 0\n"unclosed\n/* #endif */\n#endif\na(1).', ["a(1)."]),
         ("/*\n#define N 1\n*/\np(N) :- q(N).", ["p(N) :- q(N)."]),
         ("#pragma once\n# define N 7\na(N).", ["a(7)."]),

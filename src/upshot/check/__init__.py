@@ -1,10 +1,10 @@
-"""Programs resolved, typed, safe and stratified; all diagnostics at once.
+"""Check programs: resolve names, infer types, test safety, stratify; report all diagnostics at once.
 
-Comes in: a `Program` as parsed, from Datalog or SQL. Goes out: a `CheckedProgram`, every rule in clause form, or one
+Input: a parsed `Program`, from Datalog or SQL. Output: a `CheckedProgram` with every rule in clause form, or one
 `ProgramError` with all diagnostics. Read `program` (the result), `checking` (the order of the checks), `names`, `types`
-and `clause` (names, types, clause form and safety), `strata`; then what has a check of its own: `constraints` with
-`short_forms`, `lattices`, `equivalences`, `disjunctions`, `functors`, `active`, `options`. `findings` collects the
-diagnostics; `printing` turns a checked program into text again.
+and `clause` (names, types, clause form and safety), `strata`; then the checks of single features: `constraints` with
+`short_forms`, `lattices`, `equivalences`, `disjunctions`, `functors`, `inline`, `growing`, `active`, `options`.
+`findings` collects the diagnostics; `printing` prints a checked program as text.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from upshot.check import active
 from upshot.check.clause.clause_form import TRUE
@@ -140,65 +141,36 @@ class _Items:
 
     @staticmethod
     def of(items: Iterable[Item]) -> _Items:
-        result = _Items([], [], [], [], [], [], [], [], [], [], [], [], [])
+        found: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
         for item in items:
-            match item:
-                case TypeDeclaration():
-                    result.types.append(item)
-                case Declaration():
-                    result.declarations.append(item)
-                case Rule():
-                    result.rules.append(item)
-                case DisjunctiveRule():
-                    result.disjunctive.append(item)
-                case FunctorDeclaration():
-                    result.functors.append(item)
-                case Subsumption():
-                    result.subsumptions.append(item)
-                case Deny():
-                    result.denies.append(item)
-                case DenyPolicy():
-                    result.policies.append(item)
-                case Directive():
-                    result.directives.append(item)
-                case ViewDirective():
-                    result.views.append(item)
-                case ActiveRule():
-                    result.active.append(item)
-                case Activation():
-                    result.activations.append(item)
-                case Ignored():
-                    result.ignored.append(item)
-        return result
+            found[type(item)].append(item)
+        return _Items(*found.values())
+
+    def mapped(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> _Items:
+        """The items with those changed that call relations or functions, but for rules."""
+        groups = {name: list(change(tuple(getattr(self, name)))) for name in _CALLERS}
+        return replace(self, **groups)
 
     def resolved(self, known: Functors, findings: Findings, earlier: Collection[int]) -> _Items:
-        """The same items, with the types of the functions that they call; rules known from `earlier` call none."""
+        """The items with the types of the functions that they call. Rules checked before have them already."""
         return replace(
-            self,
+            self.mapped(lambda items: resolved(items, known, findings)),
             rules=[each if id(each) in earlier else resolved(each, known, findings) for each in self.rules],
-            subsumptions=list(resolved(tuple(self.subsumptions), known, findings)),
-            disjunctive=list(resolved(tuple(self.disjunctive), known, findings)),
-            denies=list(resolved(tuple(self.denies), known, findings)),
             declarations=[resolved(each, known, findings) if each.constraints else each for each in self.declarations],
-            active=list(resolved(tuple(self.active), known, findings)),
         )
 
     def inlined(self, findings: Findings) -> _Items:
-        """The items with the bodies of inline relations that cannot be views in the place of their calls."""
-        others = (*self.subsumptions, *self.disjunctive, *self.denies, *self.active)
+        """The items with the bodies of inline relations that cannot be views in place of their calls."""
+        others = tuple(item for name in _CALLERS for item in getattr(self, name))
         found = inlining(self.declarations, self.rules, others, findings)
         gone = found.rules.keys() | found.recursive
         if not gone:
             return self
         kept = ((each, tuple(h for h in each.heads if h.relation not in gone)) for each in self.rules)
         return replace(
-            self,
+            self.mapped(found.into),
             declarations=[each for each in self.declarations if each.name not in found.rules],
-            subsumptions=list(found.into(tuple(self.subsumptions))),
             rules=list(found.into(tuple(replace(rule, heads=heads) for rule, heads in kept if heads))),
-            disjunctive=list(found.into(tuple(self.disjunctive))),
-            denies=list(found.into(tuple(self.denies))),
-            active=list(found.into(tuple(self.active))),
         )
 
     def without(self, left_out: Undecided) -> _Items:
@@ -210,6 +182,14 @@ class _Items:
             rules=[each for each in self.rules if each not in left_out.rules],
             denies=[each for each in self.denies if each not in left_out.denies],
         )
+
+
+_KINDS = (
+    *(TypeDeclaration, Declaration, Rule, Subsumption, FunctorDeclaration, DisjunctiveRule, Deny, DenyPolicy),
+    *(Directive, ViewDirective, ActiveRule, Activation, Ignored),
+)
+"""The kinds of items, in the order of the fields of `_Items`."""
+_CALLERS = ("subsumptions", "disjunctive", "denies", "active")
 
 
 def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
@@ -377,11 +357,8 @@ def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
         shallow.append(names.formula(rule.body))
     if not all(shallow):
         return []
-    before = len(findings.errors)
     made = maker.rule(rule.heads, rule.body, rule.span, sound=findings.reported == start)
-    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
-    body = [] if rule.body is None else [rule.body]
-    warn_of_singletons([*rule.heads, *body], findings, blamed)
+    warn_of_singletons(rule.heads if rule.body is None else (*rule.heads, rule.body), findings)
     return [inferred.clause for inferred in made]
 
 

@@ -57,10 +57,8 @@ def _clauses(deny: Deny, maker: ClauseMaker, names: NameCheck) -> list[Inferred]
     shallow = names.formula(deny.body) and shallow
     if not shallow:
         return []
-    before = len(findings.errors)
     made = maker.rule((deny.head,), deny.body, deny.span, infer=True, sound=findings.reported == start)
-    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
-    warn_of_singletons([deny.head, deny.body], findings, blamed)
+    warn_of_singletons([deny.head, deny.body], findings)
     return made
 
 

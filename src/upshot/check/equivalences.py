@@ -17,17 +17,13 @@ from upshot.check.clause.clause_form import TRUE
 from upshot.check.findings import Findings
 from upshot.check.names.variables import all_names, fresh_name
 from upshot.check.strata import needs, order_of
+from upshot.syntax import parse, print_term
 from upshot.syntax.ast import (
-    Aggregate,
     And,
     Atom,
     Attribute,
-    Call,
     Comparison,
-    Constant,
     Declaration,
-    Formula,
-    Not,
     Or,
     Rule,
     Subsumption,
@@ -36,9 +32,10 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+from upshot.syntax.rebuild import rebuilt
+from upshot.values.conditions import ORDERING, TURNED
 
 EQREL = "eqrel"
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(slots=True)
@@ -96,23 +93,24 @@ def _equivalence(plain: Declaration, made: Expanded, taken: set[str], findings: 
     name = plain.name
     recursive = _is_recursive(name, made.rules)
     pair = _part(plain, "pair", made, taken)
-    x, y, z = (Variable(each) for each in ("X", "Y", "Z"))
     _moved(name, pair, made)
     if recursive:
-        made.rules += [
-            Rule((Atom(name, (x, y)),), Atom(pair, (x, y)), span=plain.span),
-            Rule((Atom(name, (y, x)),), Atom(name, (x, y)), span=plain.span),
-            Rule((Atom(name, (x, z)),), And((Atom(name, (x, y)), Atom(name, (y, z)))), span=plain.span),
-        ]
+        made.rules += _rules(
+            plain,
+            f"{name}(X, Y) :- {pair}(X, Y).",
+            f"{name}(Y, X) :- {name}(X, Y).",
+            f"{name}(X, Z) :- {name}(X, Y), {name}(Y, Z).",
+        )
         return
     member, least = plain.attributes[0], replace(plain.attributes[1], lattice="min")
     group = _part(replace(plain, attributes=(member, least)), "class", made, taken)
-    made.rules += [
-        Rule((Atom(group, (x, x)), Atom(group, (y, y))), Atom(pair, (x, y)), span=plain.span),
-        Rule((Atom(group, (y, z)),), And((Atom(group, (x, z)), Atom(pair, (x, y)))), span=plain.span),
-        Rule((Atom(group, (x, z)),), And((Atom(group, (y, z)), Atom(pair, (x, y)))), span=plain.span),
-        Rule((Atom(name, (x, y)),), And((Atom(group, (x, z)), Atom(group, (y, z)))), span=plain.span),
-    ]
+    made.rules += _rules(
+        plain,
+        f"{group}(X, X), {group}(Y, Y) :- {pair}(X, Y).",
+        f"{group}(Y, Z) :- {group}(X, Z), {pair}(X, Y).",
+        f"{group}(X, Z) :- {group}(Y, Z), {pair}(X, Y).",
+        f"{name}(X, Y) :- {group}(X, Z), {group}(Y, Z).",
+    )
 
 
 def _choice(
@@ -132,13 +130,14 @@ def _choice(
         made.declarations.append(plain)
         every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
         _moved(plain.name, every, made)
-        row = tuple(Variable(f"A{place}") for place in range(len(names)))
-        other = tuple(Variable(f"B{place}") if place in rest else row[place] for place in range(len(names)))
-        both = And((Atom(every, row), Atom(every, other), _one_of(_smaller(row, other, rest))))
-        made.rules += [
-            Rule((Atom(worse, row),), both, span=plain.span),
-            Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=plain.span),
-        ]
+        row = [f"A{place}" for place in range(len(names))]
+        other = [f"B{place}" if place in rest else row[place] for place in range(len(names))]
+        head = ", ".join(row)
+        made.rules += _rules(
+            plain,
+            f"{worse}({head}) :- {every}({head}), {every}({', '.join(other)}), ({_is_before(other, row, rest)}).",
+            f"{plain.name}({head}) :- {every}({head}), !{worse}({head}).",
+        )
     else:
         made.declarations.append(plain)
         _choice_in_turn(plain, [[names.index(each) for each in domain] for domain in domains], made, taken)
@@ -156,35 +155,25 @@ def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: 
     lines = _part(replace(plain, attributes=(*plain.attributes, *keys, line)), "lines", made, taken)
     group = _part(replace(plain, attributes=(keys[0], replace(line, lattice="min"))), "class", made, taken)
     member = _part(replace(plain, attributes=(keys[0], line)), "members", made, taken)
-    row = tuple(Variable(f"A{place}") for place in range(len(plain.attributes)))
-    own = tuple(Variable(f"K{number}") for number in range(len(domains)))
-    one, other, least, rows = (Variable(name) for name in "LMZS")
-    found = Atom(lines, (*row, *own, one))
-    parts = [
-        Comparison("=", key, Call("cat", (Constant(f"{number}:"), *(Call("sort_key", (row[p],)) for p in domain))))
+    row, own = [f"A{place}" for place in range(len(names))], [f"K{number}" for number in range(len(domains))]
+    shown = ", ".join(row)
+    found = f"{lines}({', '.join((*row, *own))}, M)"
+    sort_keys = [f"sort_key({each})" for each in row]
+    values = [
+        f'{key} = cat("{number}:", {", ".join(sort_keys[place] for place in domain)})'
         for number, (key, domain) in enumerate(zip(own, domains, strict=True))
     ]
-    fields: list[Term] = [each for key in own for each in (Constant("\t"), key)]
-    whole = Call("cat", (*(Call("sort_key", (each,)) for each in row), Constant("|"), *fields[1:]))
+    text_of_row = ", ".join((*sort_keys, '"|"', ', "\\t", '.join(own)))
     pairs = [pair for key in own[1:] for pair in ((own[0], key), (key, own[0]))]
-    sequence = Aggregate("sequence", other, Atom(member, (least, other)))
-    chosen = Call("window_value", (rows, one, Constant("chosen symbol 0")))
-    bodies: list[tuple[Atom, tuple[Formula, ...]]] = [
-        (found, (Atom(every, row), *parts, Comparison("=", one, whole))),
-        *((Atom(group, (key, key)), (found,)) for key in own),
-        *((Atom(group, (b, least)), (Atom(group, (a, least)), found)) for a, b in pairs),
-        (Atom(member, (least, one)), (found, Atom(group, (own[0], least)))),
-        (
-            Atom(plain.name, row),
-            (
-                found,
-                Atom(group, (own[0], least)),
-                Comparison("=", rows, sequence),
-                Comparison("=", chosen, Constant("V1")),
-            ),
-        ),
-    ]
-    made.rules += [Rule((head,), And(body) if len(body) > 1 else body[0], span=plain.span) for head, body in bodies]
+    made.rules += _rules(
+        plain,
+        f"{found} :- {every}({shown}), {', '.join(values)}, M = cat({text_of_row}).",
+        *(f"{group}({key}, {key}) :- {found}." for key in own),
+        *(f"{group}({other}, L) :- {group}({key}, L), {found}." for key, other in pairs),
+        f"{member}(L, M) :- {found}, {group}({own[0]}, L).",
+        f"{plain.name}({shown}) :- {found}, {group}({own[0]}, L), "
+        f'S = sequence Z : {{ {member}(L, Z) }}, window_value(S, M, "chosen symbol 0") = "V1".',
+    )
 
 
 def _written_out(
@@ -233,9 +222,9 @@ def ordered_column(item: Subsumption) -> tuple[int, str] | None:
         return None
     (place,), body = differing, item.body
     worse, better = pairs[place]
-    if not isinstance(body, Comparison) or body.op not in _TURNED or {body.left, body.right} != {worse, better}:
+    if not isinstance(body, Comparison) or body.op not in ORDERING or {body.left, body.right} != {worse, better}:
         return None
-    towards = body.op if body.left == better else _TURNED[body.op]
+    towards = body.op if body.left == better else TURNED[body.op]
     return place, "min" if towards in ("<", "<=") else "max"
 
 
@@ -248,7 +237,7 @@ def _orders_each_column(item: Subsumption) -> bool:
     ordered = {
         pair
         for part in parts
-        if isinstance(part, Comparison) and part.op in ("<", "<=", ">", ">=")
+        if isinstance(part, Comparison) and part.op in ORDERING
         for pair in ((part.left, part.right), (part.right, part.left))
     }
     return (
@@ -266,38 +255,33 @@ def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expande
     made.declarations.append(plain)
     every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
     _moved(plain.name, every, made)
-    places, span = range(len(plain.attributes)), items[0].span
-    row, other = (tuple[Term, ...](Variable(f"{letter}{place}") for place in places) for letter in "AB")
+    places = range(len(plain.attributes))
+    row, other = ([f"{letter}{place}" for place in places] for letter in "AB")
     one_way = len(items) == 1 and _orders_each_column(items[0])
-    row = items[0].worse.args if one_way else row
-    made.rules.append(Rule((Atom(plain.name, row),), And((Atom(every, row), Not(Atom(worse, row)))), span=span))
+    head = ", ".join(map(print_term, items[0].worse.args) if one_way else row)
+    made.rules += _rules(items[0], f"{plain.name}({head}) :- {every}({head}), !{worse}({head}).")
     if one_way:
-        made.rules.append(Rule((Atom(worse, row),), _surpassed(items[0], every), span=span))
+        made.rules.append(_surpassed(items[0], every, Atom(worse, items[0].worse.args)))
         return
     sides = [
         Attribute(f"{side}_{n}", each.type) for side in ("left", "right") for n, each in enumerate(plain.attributes)
     ]
     pairs = _part(replace(plain, attributes=tuple(sides)), "pairs", made, taken)
     for item in map(_without_wildcards, items):
-        head = Atom(pairs, (*item.worse.args, *item.better.args))
-        made.rules.append(Rule((head,), _surpassed(item, every), span=item.span))
-    pair, turned = Atom(pairs, (*row, *other)), Atom(pairs, (*other, *row))
-    made.rules += [
-        Rule((Atom(worse, row),), And((pair, Not(turned))), span=span),
-        Rule((Atom(worse, row),), And((pair, turned, _one_of(_smaller(row, other, places)))), span=span),
-    ]
+        made.rules.append(_surpassed(item, every, Atom(pairs, (*item.worse.args, *item.better.args))))
+    pair, turned = f"{pairs}({', '.join((*row, *other))})", f"{pairs}({', '.join((*other, *row))})"
+    made.rules += _rules(
+        items[0],
+        f"{worse}({head}) :- {pair}, !{turned}.",
+        f"{worse}({head}) :- {pair}, {turned}, ({_is_before(other, row, places)}).",
+    )
 
 
-def _surpassed(item: Subsumption, every: str) -> Formula:
-    """The condition, for two different rows."""
+def _surpassed(item: Subsumption, every: str, head: Atom) -> Rule:
+    """The rule that derives `head` from two different rows for which the condition holds."""
     row, other = item.worse.args, item.better.args
-    unequal = _one_of(Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b)
-    return And((Atom(every, row), Atom(every, other), item.body, unequal))
-
-
-def _one_of(parts: Iterable[Formula]) -> Formula:
-    found = tuple(parts)
-    return found[0] if len(found) == 1 else Or(found)
+    unequal = Or(tuple(Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b))
+    return Rule((head,), And((Atom(every, row), Atom(every, other), item.body, unequal)), span=item.span)
 
 
 def _without_wildcards(item: Subsumption) -> Subsumption:
@@ -314,15 +298,19 @@ def _without_wildcards(item: Subsumption) -> Subsumption:
     return replace(item, worse=named(item.worse), better=named(item.better))
 
 
-def _smaller(row: Sequence[Term], other: Sequence[Term], rest: Sequence[int]) -> Iterator[Formula]:
-    """The ways in which the other row comes before the row, column by column."""
-    for number, place in enumerate(rest):
-        same = [Comparison("=", other[each], row[each]) for each in rest[:number]]
-        yield (
-            And((*same, Comparison("<", other[place], row[place])))
-            if same
-            else Comparison("<", other[place], row[place])
-        )
+def _is_before(row: Sequence[str], other: Sequence[str], places: Sequence[int]) -> str:
+    """The condition, as text, that a row precedes another in the order of these columns, the first one first."""
+    ways = []
+    for number, place in enumerate(places):
+        equal = [f"{row[each]} = {other[each]}" for each in places[:number]]
+        ways.append(", ".join((*equal, f"{row[place]} < {other[place]}")))
+    return "; ".join(ways)
+
+
+def _rules(origin: Declaration | Subsumption, *texts: str) -> list[Rule]:
+    """The rules of these texts, with the place of the item that they stand for."""
+    items = rebuilt(parse(" ".join(texts)).items, lambda node: replace(node, span=None))
+    return [replace(item, span=origin.span) for item in items if isinstance(item, Rule)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The diagnostics of one run, each reported once, in the order of the text."""
+"""Collect the diagnostics of one check: each is reported once, in the order of the text."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ _MOST_COMPARISONS = 20_000
 
 
 class Findings:
-    """Collects errors and warnings.
+    """The errors and warnings found so far.
 
-    Splitting a rule into clauses meets the same mistake several times: a finding with the same words at the same place
-    is kept once.
+    Splitting a rule into clauses finds the same mistake several times: findings with the same message at the same place
+    are kept once.
     """
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
         self.reported = 0
-        """Errors reported so far, repetitions counted: what a caller compares to see whether a step went well."""
+        """The number of errors so far, repetitions included: a step without errors leaves it unchanged."""
         self.met = 0
-        """Findings of every severity so far, repetitions counted."""
+        """The number of findings of any severity so far, repetitions included."""
         self._seen: set[tuple[str, str, int | None]] = set()
+        self._places: set[tuple[str, int | None]] = set()
         self._suggestions: dict[str, str] = {}
         self._comparisons = 0
 
@@ -46,15 +47,15 @@ class Findings:
         self._add(diagnostic)
 
     def repeat(self) -> None:
-        """Count an error that an earlier step reported, in the step that meets it again."""
+        """Count an error again that an earlier step reported."""
         self.reported += 1
         self.met += 1
 
     def suggest(self, name: str, known: Collection[str], otherwise: str) -> str:
-        """The closest known name as a question, or what else to do."""
+        """The closest known name as a question, or else `otherwise`."""
         if name in self._suggestions:
             return self._suggestions[name] or otherwise
-        # Comparing names is quadratic: a text full of unknown names gets its first suggestions only.
+        # Comparing names is quadratic: of many unknown names, only the first get suggestions.
         if self._comparisons + len(known) > _MOST_COMPARISONS or len(name) > 200:
             return otherwise
         self._comparisons += len(known)
@@ -67,6 +68,10 @@ class Findings:
         error = unknown_relation(name, (), otherwise=help)
         self.error(error.code, error.message, span, label="unknown", help=error.help)
 
+    def has(self, slug: str, span: Span) -> bool:
+        """Test whether a finding with this slug begins at this place."""
+        return (slug, span.start) in self._places
+
     def raise_errors(self) -> None:
         if self.errors:
             raise ProgramError(sorted(self.errors, key=_position))
@@ -78,10 +83,12 @@ class Findings:
         span = diagnostic.span
         self.met += 1
         self.reported += diagnostic.severity is Severity.ERROR
-        key = (diagnostic.slug, diagnostic.message, None if span is None else span.start)
+        start = None if span is None else span.start
+        key = (diagnostic.slug, diagnostic.message, start)
         if key in self._seen:
             return
         self._seen.add(key)
+        self._places.add((diagnostic.slug, start))
         (self.errors if diagnostic.severity is Severity.ERROR else self.warnings).append(diagnostic)
 
 

@@ -35,9 +35,9 @@ from upshot.syntax.ast import (
     Variable,
     Wildcard,
 )
+from upshot.values.conditions import ORDERING
 
 _FUNCTION = {"min": "min", "max": "max", "any": "max", "all": "min"}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CURE = (
     "in a recursion, keep the best value of one column, as in `dist(X, A) <= dist(X, B) :- B <= A.`, bound the "
     "others, and drop the rows in a view above it"
@@ -268,7 +268,7 @@ class _Uses:
             case Comparison(op, left, right):
                 down, up = (left, right) if op in ("<", "<=") else (right, left)
                 falls, rises = self._trend(down, trends), self._trend(up, trends)
-                holds = not (falls or rises) or (op in _TURNED and falls in (0, -1) and rises in (0, 1))
+                holds = not (falls or rises) or (op in ORDERING and falls in (0, -1) and rises in (0, 1))
             case Test() | Not():
                 holds = not any(v.name in trends for term in terms_of(literal) for v in occurrences(term))
             case _:

@@ -1,9 +1,10 @@
-"""Directives: what is read and written, how views are kept, what constraints do."""
+"""Check directives for files, options of views and policies of constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from upshot.check.findings import Findings
 from upshot.check.program import Constraint, ViewOptions
@@ -25,7 +26,7 @@ DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn")
 
 
 def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Schema], findings: Findings) -> None:
-    """Reports directives about relations that do not exist or cannot be read."""
+    """Report directives for relations that do not exist or cannot be read from files."""
     for directive in directives:
         schema = schemas.get(directive.relation)
         if schema is None:
@@ -45,7 +46,7 @@ def view_options(
 ) -> dict[str, ViewOptions]:
     """The options of every view that has a `.view` directive."""
     result: dict[str, ViewOptions] = {}
-    given: set[tuple[str, str]] = set()
+    checks: dict[str, OptionCheck] = {}
     for directive in directives:
         name = directive.relation
         schema = schemas.get(name)
@@ -59,31 +60,18 @@ def view_options(
                 label="a base relation",
                 help=f"write a rule for `{name}`, or remove the directive",
             )
-        options = result.get(name, ViewOptions())
-        for option, value in directive.options:
-            if not _valid(name, option, value, VIEW_VALUES, given, directive.span, findings):
-                continue
-            match option:
-                case "strategy":
-                    options = replace(options, strategy=value)
-                case "materialized":
-                    options = replace(options, materialized=value == "true")
-                case "policy":
-                    options = replace(options, policy=value)
-                case "events":
-                    options = replace(options, events=value)
-                case "semantics":
-                    options = replace(options, semantics=value)
-        result[name] = options
+        check = checks.setdefault(name, OptionCheck(f"`{name}`", VIEW_VALUES, findings))
+        options = {key: value for key, value in directive.options if check.accepts(key, value, directive.span)}
+        result[name] = replace(result.get(name, ViewOptions()), **_view_values(options))
     return result
 
 
 def constraint_policies(
     names: Iterable[str], policies: Iterable[DenyPolicy], findings: Findings
 ) -> dict[str, Constraint]:
-    """Every constraint with what a violation does."""
+    """Every constraint with its policies."""
     result = {name: Constraint(name) for name in names}
-    given: set[tuple[str, str]] = set()
+    checks: dict[str, OptionCheck] = {}
     for policy in policies:
         if policy.name not in result:
             findings.error(
@@ -93,53 +81,49 @@ def constraint_policies(
                 label="unknown",
                 help=findings.suggest(policy.name, result, "define a constraint with `.deny name(…) :- …`"),
             )
-        for option, value in policy.options:
-            valid = _valid(policy.name, option, value, DENY_VALUES, given, policy.span, findings)
-            if valid and policy.name in result:
-                known = result[policy.name]
-                on_violation = value if option == "on_violation" else known.on_violation
-                existing = value if option == "existing" else known.existing
-                result[policy.name] = Constraint(policy.name, on_violation, existing)
+        check = checks.setdefault(policy.name, OptionCheck(f"`{policy.name}`", DENY_VALUES, findings))
+        options = {key: value for key, value in policy.options if check.accepts(key, value, policy.span)}
+        if policy.name in result:
+            result[policy.name] = replace(result[policy.name], **options)
     return result
 
 
-def _valid(
-    name: str,
-    option: str,
-    value: str,
-    possible: Mapping[str, tuple[str, ...]],
-    given: set[tuple[str, str]],
-    span: Span | None,
-    findings: Findings,
-) -> bool:
-    values = possible.get(option)
-    if values is None:
-        known = ", ".join(f"`{o}`" for o in possible)
-        findings.error(
-            "unknown-option",
-            f"`{name}`: unknown option `{option}`",
-            span,
-            label="unknown option",
-            help=findings.suggest(option, possible, f"options are {known}"),
-        )
-        return False
-    if value not in values:
-        findings.error(
-            "bad-option-value",
-            f"`{name}`: `{value}` is not a value of option `{option}`",
-            span,
-            label=f"`{option}` cannot be `{value}`",
-            help=f"use one of {', '.join(values)}",
-        )
-        return False
-    if (name, option) in given:
-        findings.error(
-            "duplicate-option",
-            f"`{name}`: option `{option}` is repeated",
-            span,
-            label="repeated here",
-            help="keep one of the two",
-        )
-        return False
-    given.add((name, option))
-    return True
+def _view_values(options: Mapping[str, str]) -> dict[str, Any]:
+    """The options as values of the fields of `ViewOptions`."""
+    return {key: value == "true" if key == "materialized" else value for key, value in options.items()}
+
+
+@dataclass(slots=True)
+class OptionCheck:
+    """The check of the options of `owner`: their names, their possible `values` (empty for any value), and repetitions;
+    `repeatable` are the options that may be repeated, in words."""
+
+    owner: str
+    values: Mapping[str, Collection[str]]
+    findings: Findings
+    repeatable: str = ""
+    used: set[str] = field(default_factory=set)
+
+    def accepts(self, option: str, value: str, span: Span | None) -> bool:
+        """Test whether the option can be set; otherwise it is reported."""
+        if option not in self.values:
+            known = f"options are {', '.join(f'`{name}`' for name in self.values)}"
+            help = self.findings.suggest(option, self.values, known)
+            self._report("unknown-option", f"unknown option `{option}`", span, "unknown option", help)
+            return False
+        if option in self.used and f"`{option}`" not in self.repeatable:
+            help = "keep one of the two" + (f"; only {self.repeatable} may be repeated" if self.repeatable else "")
+            self._report("duplicate-option", f"option `{option}` is repeated", span, "repeated here", help)
+            return False
+        self.used.add(option)
+        if self.values[option] and value not in self.values[option]:
+            self.refuse_value(option, value, span, f"use one of {', '.join(self.values[option])}")
+            return False
+        return True
+
+    def refuse_value(self, option: str, value: str, span: Span | None, help: str) -> None:
+        message = f"`{value}` is not a value of option `{option}`"
+        self._report("bad-option-value", message, span, f"`{option}` cannot be `{value}`", help)
+
+    def _report(self, slug: str, message: str, span: Span | None, label: str, help: str) -> None:
+        self.findings.error(slug, f"{self.owner}: {message}", span, label=label, help=help)

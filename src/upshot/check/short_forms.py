@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from upshot.check.findings import Findings
 from upshot.check.names.relations import Relations
-from upshot.check.names.variables import fold, fresh_name, occurrences, walk
-from upshot.check.types.nullability import OPPOSITE
+from upshot.check.names.variables import fresh_name, occurrences, walk
 from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.syntax import literals, operators
@@ -26,7 +26,6 @@ from upshot.syntax.ast import (
     Aggregate,
     And,
     Atom,
-    Call,
     Comparison,
     Declaration,
     Deny,
@@ -37,12 +36,13 @@ from upshot.syntax.ast import (
     NotNull,
     Or,
     ShortForm,
-    Term,
     Test,
     ValueCheck,
     Variable,
     Wildcard,
 )
+from upshot.syntax.rebuild import rebuilt
+from upshot.values.conditions import OPPOSITE
 
 _NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *literals.CONSTANT_NAMES, "_", "nil"}
 
@@ -200,7 +200,7 @@ class _Maker:
 
     def _value_check(self, form: ValueCheck) -> list[Formula]:
         self._check_names(form.condition)
-        return [self._false(form.condition)]
+        return [rebuilt(self._false(form.condition), self._with_variable)]
 
     # ---- when a condition is false, or true, and not merely unknown -----------------------------
 
@@ -213,10 +213,9 @@ class _Maker:
             case Not(body=body):
                 return self._true(body)
             case Comparison(op=op):
-                left, right = self._term(formula.left), self._term(formula.right)
-                return Comparison(OPPOSITE[op], left, right, span=formula.span)
+                return replace(formula, op=OPPOSITE[op])
             case Test(name=name, args=args):
-                denied = Not(self._renamed(formula), span=formula.span)
+                denied = Not(formula, span=formula.span)
                 columns = [] if name == "is_null" else [v.name for a in args for v in occurrences(a)]
                 guards = self._none_null(dict.fromkeys(columns))
                 return And((*guards, denied), span=formula.span) if guards else denied
@@ -231,28 +230,12 @@ class _Maker:
                 return Or(tuple(map(self._true, parts)), span=formula.span)
             case Not(body=body):
                 return self._false(body)
-            case Comparison() | Test():
-                return self._renamed(formula)
-            case Atom():
+            case Atom() | Comparison() | Test():
                 return formula
 
-    def _renamed(self, literal: Comparison | Test) -> Comparison | Test:
-        """The literal with the variables that stand for the columns it names."""
-        if isinstance(literal, Comparison):
-            return replace(literal, left=self._term(literal.left), right=self._term(literal.right))
-        return replace(literal, args=tuple(map(self._term, literal.args)))
-
-    def _term(self, term: Term) -> Term:
-        return fold(term, self._part)
-
-    def _part(self, term: Term, parts: tuple[Term, ...]) -> Term:
-        match term:
-            case Variable(name=name):
-                return replace(term, name=self._variable(name).name)
-            case Call():
-                return replace(term, args=parts)
-            case _:
-                return term
+    def _with_variable(self, node: Any) -> Any:
+        """The variable of the column that a check names."""
+        return replace(node, name=self._variable(node.name).name) if isinstance(node, Variable) else node
 
     def _variable(self, column: str) -> Variable:
         return Variable(self._variables.get(column, column))

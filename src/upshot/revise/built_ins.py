@@ -10,10 +10,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from upshot.check.clause.facts import evaluate
 from upshot.check.findings import Findings
 from upshot.check.names.variables import variables as variables_of
 from upshot.check.program import Literal
-from upshot.check.types.ground import evaluate
 from upshot.core.errors import DataError
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 from upshot.rewrite.normalize.term_type import term_type

@@ -21,6 +21,7 @@ from upshot.revise.ordered_values import Linear, as_term, in_words, linear_of, n
 from upshot.revise.placeholders import Symbol
 from upshot.syntax.ast import Call, Comparison, Constant, Not, Term, Test, Variable
 from upshot.syntax.printing import print_formula, print_term
+from upshot.values.conditions import TURNED
 
 Signs = frozenset[int]
 """The sides of a border: below it (-1), on it (0), above it (1)."""
@@ -30,7 +31,6 @@ OPS: Mapping[str, Signs] = {
     "!=": Signs((-1, 1)),
 }  # fmt: skip
 _WORDS = {signs: op for op, signs in OPS.items()}
-_TURNED = {"<": ">", "<=": ">=", "=": "=", "!=": "!=", ">=": "<=", ">": "<"}
 
 Subject = Linear | Literal
 """A border, or a test that is true (+1) or not (-1)."""
@@ -56,7 +56,7 @@ def condition_of(literal: Literal, types: Mapping[str, Type]) -> Condition | boo
             one, other = linear_of(left, types), linear_of(right, types)
             if one is not None and other is not None:
                 return signed(one.minus(other), OPS[op])
-            return _opaque(Comparison(_TURNED[op], right, left) if isinstance(left, Constant) else literal)
+            return _opaque(Comparison(TURNED[op], right, left) if isinstance(left, Constant) else literal)
         case Not(Test() as test):
             return Condition(test, Signs((-1,)))
         case _:

@@ -20,6 +20,7 @@ from upshot.rewrite.normalize.term_type import row_variables
 from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 from upshot.syntax.printing import print_atom, print_formula
+from upshot.values.conditions import OPPOSITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +127,11 @@ def _denied(test: Literal) -> Literal:
     """A built-in turned round."""
     match test:
         case Comparison(op, left, right):
-            return Comparison(_OPPOSITE[op], left, right)
+            return Comparison(OPPOSITE[op], left, right)
         case Not(Test() as inner):
             return inner
         case _:
             return Not(test)
-
-
-_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def _mismatch(clause: Clause, schema: Schema) -> list[ViewUpdateRule]:

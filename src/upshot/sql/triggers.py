@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from upshot.check.active.transitions import map_atoms
 from upshot.check.names.variables import atoms
 from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Role, Schema
@@ -30,6 +29,7 @@ from upshot.syntax.ast import (
     Term,
     Wildcard,
 )
+from upshot.syntax.rebuild import map_atoms
 
 _STATES = {"insert": INSERTED, "delete": DELETED, "update": UPDATED}
 _CURE = "join the transition table itself, or let the trigger insert into a table that a view reads"

@@ -1,9 +1,9 @@
 """Datalog text to tree and back: `parse(print_program(p)) == p`.
 
-Comes in: a text. Goes out: a `Program` of frozen nodes with spans, or one error with all mistakes of the text. Read
-`ast` (the tree), `parser` (the entry), `preprocess`, `cursor` (tokens), `items` and
-`qualifiers` (directives, rules, components), `bodies` (terms and formulas), `components` (their expansion),
-`printing` (the way back).
+Input: a text. Output: a `Program` of frozen nodes with spans, or one error with all mistakes of the text. Read
+`ast` (the tree), `parser` (the entry), `preprocess`, `cursor` (tokens), `items` and `qualifiers` (directives, rules,
+components), `bodies` (terms and formulas), `components` (their expansion), `printing` (the inverse of the parser).
+`rebuild` maps a function over a tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The program as written: a tree of frozen nodes, each with the place it came from.
+"""The syntax tree: frozen nodes, each with its place in the text.
 
-Spans never count in comparisons, so `parse(print(p)) == p`.
+Spans are ignored by comparisons, so `parse(print(p)) == p`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Parameter(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Constant(SyntaxNode):
-    """A value as Python holds it (see `core.types`); the parser leaves `type` None unless the literal fixes it
-    (`4u`, `4.0`, `date("…")`), `check` fills it in and converts the value to that type."""
+    """A Python value (see `core.types`). The parser sets `type` only if the literal determines it (`4u`, `4.0`,
+    `date("…")`); `check` sets it in all other constants and converts the value to that type."""
 
     value: Any
     type: Type | None = None
@@ -49,9 +49,9 @@ class Constant(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Call(SyntaxNode):
-    """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`. As
-    written, a record `[a, b]` is `Call("[", (a, b))` and a branch `$A(a)` is `Call("$A", (a,))`; `check` puts functions
-    of `values.structures` in their place."""
+    """A function or an operator of `values.functions`: `a + b` is `Call("+", (a, b))`, `-a` is `Call("neg", (a,))`. The
+    parser makes `Call("[", (a, b))` of a record `[a, b]` and `Call("$A", (a,))` of a branch `$A(a)`; `check` replaces
+    them by functions of `values.structures`."""
 
     function: str
     args: tuple[Term, ...]
@@ -130,8 +130,8 @@ class TypeName(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(SyntaxNode):
-    """`d: number`, or `d: min number`: of the values derived for the other columns, the `lattice` word names the one
-    that is kept."""
+    """`d: number`, or `d: min number`. The `lattice` word says which of the values derived for the same other columns
+    is kept."""
 
     name: str
     type: TypeName
@@ -140,7 +140,7 @@ class Attribute(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey(SyntaxNode):
-    """`foreign(a, …) other(b, …)`: the values of these columns are those of a row of another relation."""
+    """`foreign(a, …) other(b, …)`: the values of these columns must occur in a row of another relation."""
 
     columns: tuple[str, ...]
     relation: str
@@ -166,20 +166,20 @@ class NotNull(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck(SyntaxNode):
-    """`check(a > 0, a < b)`: a condition that no row makes false; its variables are the columns."""
+    """`check(a > 0, a < b)`: a condition that no row may make false; its variables are the columns."""
 
     condition: Formula
     name: str = ""
 
 
 ShortForm = ForeignKey | Determines | NotNull | ValueCheck
-"""A constraint written with the declaration of its relation; `name` is empty where the text gives none."""
+"""A constraint written with the declaration of its relation; `name` is empty if the text has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration(SyntaxNode):
     """`.decl r(a: t, …) key(a, …) check(…)`; `qualifiers` are Soufflé's tuning words, kept and ignored. `part_of` names
-    the view that this one was made for: it comes and goes with that view, and users do not see it."""
+    the view that this view belongs to: it is created and dropped with that view, and hidden from users."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -188,12 +188,12 @@ class Declaration(SyntaxNode):
     constraints: tuple[ShortForm, ...] = ()
     part_of: str = ""
     choice: tuple[tuple[str, ...], ...] = ()
-    """`choice-domain x, (y, z)`: no two rows that are kept agree on the columns of one of these domains."""
+    """`choice-domain x, (y, z)`: no two rows of the relation agree on all columns of one of these domains."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchDeclaration(SyntaxNode):
-    """`Circle { radius: float }` of an algebraic data type; the one branch of a record type has no name."""
+    """`Circle { radius: float }` of an algebraic data type; the only branch of a record type has no name."""
 
     name: str
     fields: tuple[Attribute, ...]
@@ -221,7 +221,7 @@ class Directive(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class ViewDirective(SyntaxNode):
-    """`.view r strategy=rod materialized=false policy=strict`, options as written."""
+    """`.view r strategy=rod materialized=false policy=strict`, with the options as text."""
 
     relation: str
     options: tuple[tuple[str, str], ...] = ()
@@ -237,7 +237,7 @@ class Rule(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class DisjunctiveRule(SyntaxNode):
-    """`head | head :- body.`: where the body holds, one of the heads does."""
+    """`head | head :- body.`: for each solution of the body, one of the heads holds."""
 
     heads: tuple[Atom, ...]
     body: Formula | None = None
@@ -245,8 +245,8 @@ class DisjunctiveRule(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class FunctorDeclaration(SyntaxNode):
-    """`.functor f(x: number): number pure`; a `stateful` one has other values after `db.refresh`, which counts its
-    `revision`: `stateful(3)`. A `fold` is an aggregate."""
+    """`.functor f(x: number): number pure`. The values of a `stateful` function can change with `db.refresh`, which
+    increments its `revision`: `stateful(3)`. A `fold` is an aggregate."""
 
     name: str
     parameters: tuple[Attribute, ...]
@@ -258,7 +258,7 @@ class FunctorDeclaration(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Subsumption(SyntaxNode):
-    """`worse <= better :- body.`: a row is dropped where another one makes the body true."""
+    """`worse <= better :- body.`: a row is dropped if the body is true for it and another row."""
 
     worse: Atom
     better: Atom
@@ -312,7 +312,7 @@ class ActiveRule(SyntaxNode):
 @dataclass(frozen=True, slots=True)
 class Activation(SyntaxNode):
     """`.activate rule(X = 1)`, or `.deactivate` if not `active`; without `bindings`, for all values. With `X = _` the
-    values are rows of the database, given by other activations."""
+    values are the rows of a hidden relation, which other activations insert."""
 
     rule: str
     bindings: tuple[tuple[str, Constant | Wildcard], ...] = ()
@@ -321,7 +321,7 @@ class Activation(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Ignored(SyntaxNode):
-    """A Soufflé tuning directive (`.pragma`, `.plan` …): kept so that printing loses nothing, without effect."""
+    """A Soufflé tuning directive (`.pragma`, `.plan` …): it has no effect, and is kept for printing."""
 
     text: str
 
@@ -336,7 +336,7 @@ class ComponentUse(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Component(SyntaxNode):
-    """`.comp Name<T> : Base<T> { … }`; `syntax.components` puts its instances in its place."""
+    """`.comp Name<T> : Base<T> { … }`; `syntax.components` expands its instances."""
 
     name: str
     parameters: tuple[str, ...]
@@ -354,7 +354,7 @@ class ComponentInstance(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Override(SyntaxNode):
-    """`.override r`: the rules of `r` that the component inherits do not count."""
+    """`.override r`: the component does not inherit the rules of `r`."""
 
     relation: str
 
@@ -386,7 +386,7 @@ class Program(SyntaxNode):
 
 
 CAST = "as "
-"""Before the name of a type: the function `as(x, T)`, which has one argument."""
+"""The prefix of the function that `as(x, T)` calls: `Call("as T", (x,))`."""
 
 
 def subterms(term: Term) -> Iterator[Term]:

@@ -1,9 +1,10 @@
-"""Terms and formulas: what stands in heads, bodies and queries.
+"""Parse terms and formulas, as in heads, bodies and queries.
 
-`edge(X, Y)` may open a literal or a value (`strlen(X) > 3`), and `(` may open a group of literals or of arithmetic.
-Nothing is read twice: a piece whose role is undecided stays open until the next token decides it.
+`edge(X, Y)` may begin a literal or a value (`strlen(X) > 3`), and `(` may begin a group of literals or an arithmetic
+expression. There is no backtracking: a phrase of undecided role is kept as `_Application` or term until the next token
+decides.
 
-Each way to nest announces with `enter` the frames of Python's stack that one more level of it takes.
+Each construct that nests calls `enter` with the number of Python stack frames that one more level takes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _FORMULAS = (Atom, Comparison, Test, Not, And, Or)
 
 
 def term(c: Cursor, floor: int = 0) -> Term:
-    """A value, with the operators that hold at least as tightly as `floor`."""
+    """Parse a value with operators of at least the precedence `floor`."""
     start = c.start
     return _operators(c, _operand(c), start, floor)
 
@@ -93,7 +94,7 @@ def _operand(c: Cursor) -> Term:
 
 
 def _functor(c: Cursor) -> Term:
-    """`@f(X)`, or a fold of users: `@f X : { … }`"""
+    """`@f(X)`, or a fold of the user: `@f X : { … }`"""
     start = c.start
     c.advance()
     if c.kind == "@":
@@ -149,7 +150,7 @@ def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> 
 
 
 def text_of(c: Cursor, spelling: str, start: int) -> str:
-    """The value of a string token; a bad escape is reported and parsing continues."""
+    """The value of a string token; report a bad escape and continue."""
     try:
         return literals.text(spelling)
     except literals.BadLiteral as bad:
@@ -179,7 +180,7 @@ def _prefixed(c: Cursor) -> Term:
 
 
 def arguments(c: Cursor, *, closing: str = ")") -> tuple[Term, ...]:
-    """The terms between `(` and `)`, or other marks; the cursor's height is that of the highest."""
+    """Parse the terms between `(` and `)`, or other brackets; the cursor's height becomes that of the highest term."""
     opened = c.start
     c.enter(4)
     c.advance()
@@ -237,7 +238,7 @@ def _cast(c: Cursor, start: int) -> Term:
 
 
 def _value(c: Cursor, piece: _Open, start: int) -> Term:
-    """The open piece as a value."""
+    """Use a phrase of undecided role as a value."""
     if not isinstance(piece, _Application):
         return piece
     name, args, span = piece.name, piece.args, piece.span
@@ -289,7 +290,7 @@ def _aggregate(c: Cursor) -> Aggregate:
 
 
 def _target(c: Cursor) -> Term:
-    """The value that is aggregated. A colon behind it belongs to the aggregate, not to a fold that it could end in."""
+    """Parse the value to aggregate. The colon after it belongs to the aggregate, not to a fold inside the value."""
     outer, c.in_target = c.in_target, True
     c.enter(4)
     target = term(c)
@@ -299,7 +300,7 @@ def _target(c: Cursor) -> Term:
 
 
 def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Aggregate:
-    """The aggregate, from its `:` on."""
+    """Parse an aggregate from its `:` on."""
     if target is not None and function in operators.AGGREGATES and not operators.AGGREGATES[function].takes_value:
         _count_takes_nothing(c, start)
     height = 0 if target is None else c.height
@@ -324,7 +325,7 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
 
 
 def formula(c: Cursor) -> Formula:
-    """A body: literals joined by `,` and, less tightly, by `;`."""
+    """Parse a body: literals joined by `,`, and with lower precedence by `;`."""
     start = c.start
     return _alternatives(c, _literal(c), start)
 
@@ -363,7 +364,7 @@ def _literal(c: Cursor) -> Formula:
 
 
 def _unit(c: Cursor) -> Formula | _Open:
-    """A literal, or a piece that may yet be a value."""
+    """Parse a literal, or a phrase that may still be a value."""
     start = c.start
     piece: Formula | _Open
     if c.kind == "!":
@@ -384,7 +385,7 @@ def _unit(c: Cursor) -> Formula | _Open:
 
 
 def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
-    """The comparison that the piece opens, or what there is when no comparison sign follows."""
+    """Parse the comparison that begins with the phrase; without a comparison operator, return the phrase."""
     if c.kind not in operators.COMPARISONS and c.text not in operators.INFIX and c.kind != ":":
         return piece
     left = _operators(c, _value(c, piece, start), start, 0)
@@ -429,7 +430,7 @@ def _negation(c: Cursor) -> Formula:
 
 
 def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
-    """The piece as a literal, now that nothing makes it a value."""
+    """Use a phrase of undecided role as a literal."""
     match piece:
         case _Application(name=name, args=args, span=span):
             return Test(name, args, span=span) if name in operators.TESTS else Atom(name, args, span=span)
@@ -456,7 +457,7 @@ def atom(c: Cursor, wanted: str = "a relation") -> Atom:
 
 
 def relation_name(c: Cursor, wanted: str) -> str:
-    """The name at hand, if a relation can have it; of a component, `instance.relation`."""
+    """Take the name of a relation; of a component, `instance.relation`."""
     if c.text == "_":
         c.unexpected(wanted)
     if c.text in operators.TESTS or c.text in operators.PREFIX or c.text in literals.CONSTANT_NAMES:
@@ -466,12 +467,12 @@ def relation_name(c: Cursor, wanted: str) -> str:
 
 
 def qualified_name(c: Cursor, wanted: str) -> str:
-    """A name, or names joined by dots with no space between."""
+    """Take a name, or names joined by dots without space between."""
     return behind_dots(c, c.take("name", wanted))
 
 
 def behind_dots(c: Cursor, name: str) -> str:
-    """The name with the names that dots join to it."""
+    """Take the names that dots join to `name`, and return the whole."""
     words = [name]
     while c.kind == "." and c.start == c.last and c.follows_name():
         c.advance()

@@ -1,8 +1,8 @@
-"""Components expanded: every `.init` becomes the relations, types and rules of its component, named `instance.name`.
+"""Expand components: every `.init` becomes the relations, types and rules of its component, named `instance.name`.
 
-A name inside a component is one of its own (declared or inherited) if there is such a one, else one of the text around
-it. A rule outside may use and extend `instance.relation`. All that was expanded remembers in its spans which instance
-of which component it stands in.
+A name inside a component refers to a declaration of the component (own or inherited) if there is one, else to one of
+the surrounding text. A rule outside may use and extend `instance.relation`. The spans of expanded items name the
+instance and its component.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _Rename = Callable[[str], str]
 
 
 def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...], list[Diagnostic]]:
-    """The items with instances in the place of components, and what is wrong with them."""
+    """The items with all instances expanded, and the errors found."""
     if not any(isinstance(item, Component | ComponentInstance | Override) for item in items):
         return tuple(items), []  # type: ignore[arg-type]
     expansion = _ComponentExpansion()
@@ -58,7 +58,7 @@ def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...],
 
 @dataclass(frozen=True, slots=True)
 class _ComponentScope:
-    """The components that a text can name, each with the scope it was declared in."""
+    """The visible components, each with the scope of its declaration."""
 
     components: Mapping[str, tuple[Component, _ComponentScope]] = field(default_factory=dict)
 
@@ -133,12 +133,12 @@ class _Content:
         self,
         use: ComponentUse,
         scope: _ComponentScope,
-        given: Mapping[str, TypeName],
+        types: Mapping[str, TypeName],
         overridden: frozenset[str],
         chain: tuple[str, ...],
     ) -> None:
-        """Add the items of the component that is used, with its parameters replaced."""
-        name = given[use.name].name if use.name in given else use.name
+        """Add the items of a component, with `types` in place of the parameters of the component around."""
+        name = types[use.name].name if use.name in types else use.name
         found = scope.components.get(name)
         if found is None:
             help = did_you_mean(name, scope.components) or f"declare it: `.comp {name} {{ … }}`"
@@ -150,7 +150,7 @@ class _Content:
             message = f"component `{name}` takes {len(component.parameters)} types, {len(use.arguments)} are given"
             self.expansion._report("component-arguments", message, use.span, f"write `{wanted}`")
             return
-        arguments = [given.get(each.name, each) if not each.arguments else each for each in use.arguments]
+        arguments = [types.get(each.name, each) if not each.arguments else each for each in use.arguments]
         bound = dict(zip(component.parameters, arguments, strict=True))
         own = {item.relation: item for item in component.items if isinstance(item, Override)}
         for base in component.bases:
@@ -168,7 +168,7 @@ class _Content:
         self.scope = _ComponentScope(merged)
 
     def _check_overrides(self, own: Mapping[str, Override]) -> None:
-        """Only what a base declares, and declares `overridable`, can be overridden."""
+        """Report overrides of relations that no base declares `overridable`."""
         inherited = {item.name: item for item in self.items if isinstance(item, Declaration)}
         for name, item in own.items():
             declared = inherited.get(name)
@@ -192,20 +192,20 @@ def _without_overridden(item: WrittenItem, overridden: frozenset[str]) -> Writte
             return item
 
 
-def _substituted(item: WrittenItem, given: Mapping[str, TypeName]) -> WrittenItem:
-    """The item with the parameters of its component replaced by types, or by components."""
-    if not given:
+def _substituted(item: WrittenItem, arguments: Mapping[str, TypeName]) -> WrittenItem:
+    """The item with types, or components, in place of the parameters of its component."""
+    if not arguments:
         return item
 
     def change(node: SyntaxNode) -> SyntaxNode:
         match node:
-            case TypeName(name=name) if name in given:
-                chosen = given[name]
-                return replace(chosen, nullable=chosen.nullable or node.nullable, span=node.span)
-            case ComponentUse(name=name) if name in given:
-                return replace(node, name=given[name].name)
-            case Call(function=name) if name.startswith(CAST) and name.removeprefix(CAST) in given:
-                return replace(node, function=CAST + given[name.removeprefix(CAST)].name)
+            case TypeName(name=name) if name in arguments:
+                type = arguments[name]
+                return replace(type, nullable=type.nullable or node.nullable, span=node.span)
+            case ComponentUse(name=name) if name in arguments:
+                return replace(node, name=arguments[name].name)
+            case Call(function=name) if name.startswith(CAST) and name.removeprefix(CAST) in arguments:
+                return replace(node, function=CAST + arguments[name.removeprefix(CAST)].name)
             case _:
                 return node
 
@@ -234,7 +234,7 @@ def _local_names(items: Iterable[WrittenItem]) -> frozenset[str]:
 
 
 def _renamed(item: Item, rename: _Rename, within: str) -> Item:
-    """The item with the names of its instance."""
+    """The item with the names that it has in its instance."""
     if not within:
         return item
 

@@ -1,4 +1,4 @@
-"""The text as a stream of tokens with one place in it, and the diagnostics found on the way."""
+"""A cursor over the tokens of a text, which also collects the diagnostics of the parser."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DIRECTIVES = (
 )
 
 MOST_ERRORS = 100
-"""Errors reported in one run; what follows the hundredth is rarely a mistake of its own."""
+"""The most errors reported in one run: further ones are mostly consequences of these."""
 
 DEEPEST_STACK = 560
-"""Frames the parser may take of Python's thousand: some hundred brackets inside one another."""
+"""The stack frames that the parser may use of Python's thousand: about a hundred nested brackets."""
 
 DEEPEST_TREE = 100
-"""Nodes from a literal down to its deepest leaf. Comparing or printing a node costs Python 3.11 four of its
-thousand frames a level, and a caller has frames of its own."""
+"""The greatest height of a tree. Comparing or printing a node takes Python 3.11 four of its thousand stack frames a
+level, and callers need frames too."""
 
 _NAME = "[A-Za-z_?][A-Za-z0-9_?]*+"
 _TOKEN = re.compile(
@@ -49,13 +49,13 @@ _TOKEN = re.compile(
 _BROKEN = frozenset(("bad", "single_quoted", "open_string", "open_comment"))
 
 _STARTERS = frozenset(("name", ".", "#", "%"))
-"""The first tokens of items, or attempts at one, that are no directives."""
+"""The tokens other than directives that can begin an item, or a misspelled one."""
 
 Notes = tuple[tuple[Span | None, str], ...]
 
 
 class Abandon(Exception):
-    """The item at hand cannot be read further; its diagnostic has been reported."""
+    """The rest of the current item cannot be parsed; its diagnostic has been reported."""
 
 
 class Enough(Exception):
@@ -129,7 +129,7 @@ class Cursor:
         self.start = self.end = self._next = len(text)
 
     def peek(self, distance: int = 1) -> tuple[str, str]:
-        """Kind and text of the token so many places after the current one."""
+        """Kind and text of the token `distance` places after the current one."""
         for kind, text in self._ahead():
             distance -= 1
             if not distance:
@@ -137,8 +137,8 @@ class Cursor:
         return "end", ""
 
     def behind_parentheses(self) -> str:
-        """The kind of the token behind the parentheses that open right after the current one; a directive ends the
-        search, since it stands in none."""
+        """The kind of the token after the parentheses that open right after the current one. A directive ends the
+        search: parentheses never contain one."""
         level, closed = 0, False
         for kind, _ in self._ahead():
             if closed or kind == "directive":
@@ -158,8 +158,8 @@ class Cursor:
                 yield (found[group] if group == "op" else group), found[group]
 
     def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
-        """The text of the current token, which must be of this kind; the cursor moves on. `opened` is the place of
-        the bracket that waits for it."""
+        """The text of the current token, which must be of this kind; advance. `opened` is the place of the bracket
+        that it closes."""
         if self.kind != kind:
             self.unexpected(wanted or f"`{kind}`", opened=opened)
         text = self.text
@@ -203,7 +203,7 @@ class Cursor:
         return Span(self.source, start, self.last)
 
     def skip_clause(self) -> None:
-        """Moves behind the next `.`, or to the next directive."""
+        """Advance past the next `.`, or to the next directive."""
         while self.kind not in ("end", "directive"):
             stop = self.kind == "."
             self.advance()
@@ -211,20 +211,20 @@ class Cursor:
                 return
 
     def skip_comment(self) -> None:
-        """Moves to the next line of the text, whatever stands on this one."""
+        """Advance to the next line of the text."""
         end = self.source.text.find("\n", self.start)
         self._next = len(self.source.text) if end < 0 else end
         self.advance()
 
     def skip_line(self) -> None:
-        """Moves to the next directive, or to the next line that starts where this item did."""
+        """Advance to the next directive, or to the next line that starts in the column of this item."""
         if self.start == self._item and self.kind != "end":
             self.advance()
         while self.kind not in ("end", "directive") and not (self.kind in _STARTERS and self.at_margin()):
             self.advance()
 
     def skip_block(self) -> None:
-        """Moves behind the `}` that closes the first `{` of this item, or to a directive outside of any."""
+        """Advance past the `}` that closes the first `{` of this item, or to a directive outside of braces."""
         level = 0
         while self.kind != "end" and (level or self.kind != "directive"):
             level += (self.kind == "{") - (self.kind == "}")
@@ -236,7 +236,7 @@ class Cursor:
     # ---- depth ----------------------------------------------------------------------------------
 
     def enter(self, frames: int) -> None:
-        """One more level of nesting; `leave` gives the frames back."""
+        """Enter one more level of nesting, which takes this many stack frames."""
         self.depth += frames
         if self.depth > DEEPEST_STACK:
             self.too_deep("this is nested too deeply", self.start, self.end)
@@ -245,7 +245,7 @@ class Cursor:
         self.depth -= frames
 
     def grow(self, height: int, start: int) -> None:
-        """Notes the height of the node just read."""
+        """Set the height of the node just parsed."""
         self.height = height
         if height > DEEPEST_TREE:
             self.too_deep(f"more than {DEEPEST_TREE} nested operations", start, self.last)
@@ -268,18 +268,18 @@ class Cursor:
     def fail(
         self, slug: str, message: str, start: int, end: int, *, label: str = "", help: str = "", notes: Notes = ()
     ) -> NoReturn:
-        """Reports, unless a broken token of this item already explains it, and gives the item up."""
+        """Report the error, unless a broken token of this item explains it already, and abandon the item."""
         if self._broken < self._item:
             self.report(slug, message, start, end, label=label, help=help, notes=notes)
         raise Abandon
 
     def give_up(self, hint: Hint, start: int, end: int) -> NoReturn:
-        """`fail` with what is known of a foreign construct."""
+        """`fail` with the hint for a construct of another language."""
         slug, message, help = hint
         self.fail(slug, message, start, end, help=help)
 
     def unexpected(self, wanted: str, *, help: str = "", opened: int = -1) -> NoReturn:
-        """`fail` at the current token, where something else should stand."""
+        """`fail` at the current token, which is not the expected one."""
         if hint := TOKENS.get(self.kind) or (WORDS.get(self.text) if self.kind == "name" else None):
             self.give_up(hint, self.start, self.end)
         notes: Notes = ()
@@ -292,7 +292,7 @@ class Cursor:
         self.fail("unexpected-token", message, self.start, self.end, label=label, help=help, notes=notes)
 
     def _broken_token(self, group: str) -> bool:
-        """Reports text that is no token; true if it stands for one (an unclosed string does)."""
+        """Report text that is no token; true if it is read as one (an unclosed string is)."""
         self._broken = self.start
         if group == "open_comment":
             self._next = len(self.source.text)
@@ -314,7 +314,7 @@ class Cursor:
 
 
 def shown(text: str, longest: int = 40) -> str:
-    """The text as a message can print it: short, and without characters a terminal would act on."""
+    """The text for a message: shortened, and without control characters."""
     cut = text[:longest] + "…" if len(text) > longest else text
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in cut)
 

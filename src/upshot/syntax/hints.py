@@ -26,7 +26,7 @@ TOKENS: dict[str, Hint] = {
         "start of a line; comments start with `//`",
     ),
 }
-"""By the token found where another was expected."""
+"""By an unexpected token."""
 
 WORDS: dict[str, Hint] = {
     "and": ("unknown-operator", "`and` is not an operator", "join literals with `,`"),
@@ -36,7 +36,7 @@ WORDS: dict[str, Hint] = {
     "is": ("unknown-operator", "`is` is not an operator", "bind a value with `=`"),
     "if": ("unknown-operator", "`if` is not an operator", "write a rule as `head :- body.`"),
 }
-"""By the name found where something else was expected."""
+"""By an unexpected name."""
 
 FUNCTORS: dict[str, Hint] = {
     "autoinc": (
@@ -58,21 +58,21 @@ DIRECTIVES: dict[str, Hint] = {
     ".include": ("misplaced-include", "`.include` must begin a line", "write it on a line of its own"),
     ".once": ("misplaced-include", "`.once` must begin a line", "write it on a line of its own"),
 }
-"""By the directive, known to Soufflé and refused here."""
+"""By the directive of Soufflé that Upshot does not support."""
 
 EVERY_RELATION: Hint = (
     "unsupported-every-relation",
     "`*` for all relations is not supported",
     "name the relations, separated by commas: `.output a, b`",
 )
-"""For `*` in the place of relations that are read or written."""
+"""For `*` in place of the names of relations in `.input` and `.output`."""
 
 DELTA: Hint = (
     "unsupported-delta",
     "`debug_delta` is not supported: a relation has rows, and no rounds",
     "a transaction reports its inserted and deleted rows: read the changes of the relation",
 )
-"""For `=` behind the name of a declared relation."""
+"""For `=` after the name of a declared relation."""
 
 USER_AGGREGATE: Hint = (
     "unsupported-aggregate",
@@ -90,6 +90,3 @@ SET_LATTICES: dict[str, Hint] = dict.fromkeys(
     ),
 )
 """By the word before the type of a column."""
-
-QUALIFIERS: dict[str, Hint] = {}
-"""By the word after a declaration."""

@@ -1,4 +1,4 @@
-"""Items: facts, rules and directives, each read whole or given up with a diagnostic."""
+"""Parse items: facts, rules and directives. An item with an error is reported and skipped."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ from upshot.syntax.ast import (
 )
 from upshot.syntax.bodies import arguments, atom, formula, qualified_name, relation_name, term, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
-from upshot.syntax.qualifiers import begins_clause, listed, qualifiers
+from upshot.syntax.qualifiers import begins_clause, listed, qualifiers, separated
 
-# ---- rule items --------------------------------------------------------------------------------------------
-# Constraints, active rules and for what they are active: `.deny`, `.rule`, `.activate` and `.deactivate`.
+# ---- constraints and active rules --------------------------------------------------------------------------
+# `.deny`, `.rule`, `.activate` and `.deactivate`.
 
 
-def deny(c: Cursor) -> Sequence[Item]:
+def _deny(c: Cursor) -> Sequence[Item]:
     """`.deny name(X) :- body.`, or `.deny name on_violation=warn`."""
     c.advance()
     head = atom(c, "the name of a constraint")
     if c.kind == "name" and not head.args and c.peek()[0] == "=":
-        return [DenyPolicy(head.relation, options(c), span=c.item_span())]
+        return [DenyPolicy(head.relation, _options(c), span=c.item_span())]
     if c.kind != ":-":
         c.unexpected("`:-` and what must not hold", help="write a policy as `.deny name on_violation=warn`")
     c.advance()
     body = formula(c)
-    end_clause(c, "`,`, `;` or `.`")
+    _end_clause(c, "`,`, `;` or `.`")
     return [Deny(head, body, span=c.item_span())]
 
 
-def active_rule(c: Cursor) -> Sequence[Item]:
+def _active_rule(c: Cursor) -> Sequence[Item]:
     """`.rule name(params) option=value on event when condition do action, ….`"""
     c.advance()
     name = c.take("name", "the name of a rule")
     parameters: tuple[Term, ...] = arguments(c) if c.kind == "(" else ()
-    given = options(c)
+    chosen = _options(c)
     event = condition = None
     if c.text == "on":
         event = _event(c)
@@ -80,16 +80,13 @@ def active_rule(c: Cursor) -> Sequence[Item]:
     if c.text != "do":
         _refuse_phrase(c, "`,`, `;` or `do`" if condition else "`when` or `do`" if event else "`on`, `when` or `do`")
     c.advance()
-    actions = [_action(c)]
-    while c.kind == ",":
-        c.advance()
-        actions.append(_action(c))
-    end_clause(c, "`,` or `.`")
-    return [ActiveRule(name, parameters, given, event, condition, tuple(actions), span=c.item_span())]
+    actions = tuple(separated(c, _action))
+    _end_clause(c, "`,` or `.`")
+    return [ActiveRule(name, parameters, chosen, event, condition, actions, span=c.item_span())]
 
 
-def activation(c: Cursor) -> Sequence[Item]:
-    """`.activate name(X = value, …)` or `.deactivate name`; without values, for all."""
+def _activation(c: Cursor) -> Sequence[Item]:
+    """`.activate name(X = value, …)` or `.deactivate name`; without bindings, for all values."""
     active = c.text == ".activate"
     c.advance()
     name = c.take("name", "the name of a rule")
@@ -121,7 +118,7 @@ def _binding(c: Cursor) -> tuple[str, Constant | Wildcard]:
 
 
 def _folded(value: Term) -> Term:
-    """Infinity and NaN, which have no literal and are written as quotients: `1.0 / 0.0`."""
+    """Fold the quotients `1.0 / 0.0` and `0.0 / 0.0`, which stand for infinity and NaN: these have no literal."""
     match value:
         case Call("/", (Constant(float(upper)), Constant(0.0))):
             return Constant(math.nan if upper == 0 else math.copysign(math.inf, upper), FLOAT, span=value.span)
@@ -161,30 +158,10 @@ def _word(c: Cursor, words: tuple[str, ...]) -> str:
 LATTICES = ("min", "max", "any", "all", "union")
 """The words before the type of a column of which one value is kept."""
 
-_OWN = (
-    "decl",
-    "type",
-    "input",
-    "output",
-    "printsize",
-    "view",
-    "deny",
-    "rule",
-    "activate",
-    "deactivate",
-    "plan",
-    "pragma",
-    "limitsize",
-    "functor",
-    "comp",
-    "init",
-    "override",
-)
-
 
 def items(c: Cursor, *, closed_by: str = "end") -> tuple[WrittenItem, ...]:
-    """Every item of the text, or of the block that a token closes; one that cannot be read is reported and passed
-    over."""
+    """Parse every item of the text, or of the block that a token closes; an item with an error is reported and
+    skipped."""
     found: list[WrittenItem] = []
     while c.kind not in ("end", closed_by):
         c.begin_item()
@@ -200,7 +177,7 @@ def items(c: Cursor, *, closed_by: str = "end") -> tuple[WrittenItem, ...]:
 
 
 def _directive(c: Cursor) -> str:
-    """The directive at hand, `.` for an unknown one, `#` and `%` for lines of other languages, else nothing."""
+    """The directive at the cursor, `.` for an unknown one, `#` and `%` for lines of other languages, else nothing."""
     if c.kind in ("directive", "#", "%"):
         return c.text
     return "." if c.kind == "." and c.follows_name() else ""
@@ -235,9 +212,9 @@ def _clause(c: Cursor) -> Item:
     if c.kind == ":-":
         c.advance()
         body = formula(c)
-        end_clause(c, "`,`, `;` or `.`")
+        _end_clause(c, "`,`, `;` or `.`")
     else:
-        end_clause(c, "`:-` or `.`", help="write a rule as `head :- body.`, a fact as `head.`")
+        _end_clause(c, "`:-` or `.`", help="write a rule as `head :- body.`, a fact as `head.`")
     made = DisjunctiveRule if between == "|" else Rule
     return made(tuple(heads), body, span=c.item_span())
 
@@ -250,12 +227,12 @@ def _subsumption(c: Cursor, worse: Atom) -> Subsumption:
         c.unexpected("`:-` and the condition", help="as in `dist(X, A) <= dist(X, B) :- B <= A.`")
     c.advance()
     body = formula(c)
-    end_clause(c, "`,`, `;` or `.`")
+    _end_clause(c, "`,`, `;` or `.`")
     return Subsumption(worse, better, body, span=c.item_span())
 
 
 def _refuse_start(c: Cursor) -> NoReturn:
-    """Gives up at a token that starts no item."""
+    """Report a token that starts no item."""
     if c.kind == ":-":
         help = "write a condition that must never hold as `.deny name(X) :- …`"
         c.fail("missing-head", "this rule has no head", c.start, c.end, help=help)
@@ -269,35 +246,26 @@ def _refuse_start(c: Cursor) -> NoReturn:
 
 
 def _declaration(c: Cursor) -> Sequence[Item]:
-    """`.decl a, b(x: t, …) key(x) …`: one declaration a name; the old words input and output become directives."""
+    """`.decl a, b(x: t, …) key(x) …`: one declaration for each name; the old words `input` and `output` become
+    directives."""
     c.advance()
-    names = [relation_name(c, "the name of a relation")]
-    while c.kind == ",":
-        c.advance()
-        names.append(relation_name(c, "the name of a relation"))
+    names = separated(c, lambda c: relation_name(c, "the name of a relation"))
     if c.kind == "=":
         c.give_up(hints.DELTA, c.start, c.end)
-    attributes = _attributes(c)
-    said = qualifiers(c)
-    span = c.item_span()
+    if c.kind != "(":
+        c.unexpected("`(` and the columns", help="declare a relation without columns as `r()`")
+    attributes = tuple(listed(c, _attribute))
+    words = qualifiers(c)
+    span, keys, tuning, constraints = c.item_span(), tuple(words.keys), tuple(words.tuning), tuple(words.constraints)
     found: list[Item] = [
-        Declaration(
-            name,
-            attributes,
-            tuple(said.keys),
-            tuple(said.tuning),
-            tuple(said.constraints),
-            said.part_of,
-            said.choice,
-            span=span,
-        )
+        Declaration(name, attributes, keys, tuning, constraints, words.part_of, words.choice, span=span)
         for name in names
     ]
-    return found + [Directive(kind, name, span=span) for kind in said.io for name in names]
+    return found + [Directive(kind, name, span=span) for kind in words.io for name in names]
 
 
 def _functor(c: Cursor) -> Sequence[Item]:
-    """`.functor f(x: number, y: symbol): number pure`; Soufflé leaves the names of parameters out."""
+    """`.functor f(x: number, y: symbol): number pure`; in Soufflé the parameters have no names."""
     c.advance()
     name = c.take("name", "the name of a function")
     if c.kind != "(":
@@ -306,12 +274,12 @@ def _functor(c: Cursor) -> Sequence[Item]:
     c.take(":", "`:` and the type of the value")
     result = _type_name(c)
     kind, revision = c.text, 0
-    stated = kind in ("stateful", "pure", "fold") and not c.at_margin()
-    if stated:
+    explicit = kind in ("stateful", "pure", "fold") and not c.at_margin()
+    if explicit:
         c.advance()
         if c.kind == "(":
             (revision,) = listed(c, _size, empty=False)[:1]
-    stateful, fold = stated and kind == "stateful", stated and kind == "fold"
+    stateful, fold = explicit and kind == "stateful", explicit and kind == "fold"
     return [FunctorDeclaration(name, parameters, result, stateful, revision, fold, span=c.item_span())]
 
 
@@ -322,12 +290,6 @@ def _parameter(c: Cursor) -> Attribute:
         c.advance()
         return Attribute(name, _type_name(c), span=c.span(start))
     return Attribute("x", _type_name(c), span=c.span(start))
-
-
-def _attributes(c: Cursor) -> tuple[Attribute, ...]:
-    if c.kind != "(":
-        c.unexpected("`(` and the columns", help="declare a relation without columns as `r()`")
-    return tuple(listed(c, _attribute))
 
 
 def _attribute(c: Cursor) -> Attribute:
@@ -344,7 +306,7 @@ def _attribute(c: Cursor) -> Attribute:
 
 
 def _type_name(c: Cursor) -> TypeName:
-    """`symbol`, `decimal(10,2)?`. A name may end in `?`, so the mark is often part of the token."""
+    """`symbol`, `decimal(10,2)?`. The `?` is usually part of the token, since a name may end in `?`."""
     start = c.start
     if not c.text.strip("?"):
         c.unexpected("a type")
@@ -386,24 +348,17 @@ def _type_declaration(c: Cursor) -> Sequence[Item]:
     c.advance()
     if equivalent and (branches := _branches(c)):
         return [TypeDeclaration(name, (), True, branches, span=c.item_span())]
-    bases = [_type_name(c)]
-    while c.kind == "|" and equivalent:
-        c.advance()
-        bases.append(_type_name(c))
+    bases = separated(c, _type_name, "|") if equivalent else [_type_name(c)]
     return [TypeDeclaration(name, tuple(bases), equivalent, span=c.item_span())]
 
 
 def _branches(c: Cursor) -> tuple[BranchDeclaration, ...]:
-    """`[x: number, …]`, or `A { x: number } | B { } | …`; nothing where types follow."""
+    """`[x: number, …]`, or `A { x: number } | B { } | …`; empty if types follow instead."""
     if c.kind == "[":
         return (_branch(c, "[", "]"),)
     if c.kind != "name" or c.peek()[0] != "{":
         return ()
-    found = [_branch(c, "{", "}")]
-    while c.kind == "|":
-        c.advance()
-        found.append(_branch(c, "{", "}"))
-    return tuple(found)
+    return tuple(separated(c, lambda c: _branch(c, "{", "}"), "|"))
 
 
 def _branch(c: Cursor, opening: str, closing: str) -> BranchDeclaration:
@@ -422,26 +377,23 @@ def _branch(c: Cursor, opening: str, closing: str) -> BranchDeclaration:
 
 
 def _files(c: Cursor) -> Sequence[Item]:
-    """`.input a, b(key="value", …)`: one directive a relation, each with all the parameters."""
+    """`.input a, b(key="value", …)`: one directive for each relation, with the same parameters."""
     kind = c.text[1:]
     c.advance()
     if c.kind == "*":
         c.give_up(hints.EVERY_RELATION, c.start, c.end)
-    names = [qualified_name(c, "the name of a relation")]
-    while c.kind == ",":
-        c.advance()
-        names.append(qualified_name(c, "the name of a relation"))
-    parameters = tuple(listed(c, pair)) if c.kind == "(" else ()
+    names = separated(c, lambda c: qualified_name(c, "the name of a relation"))
+    parameters = tuple(listed(c, _pair)) if c.kind == "(" else ()
     return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
 
 
 def _view(c: Cursor) -> Sequence[Item]:
     c.advance()
     name = qualified_name(c, "the name of a view")
-    given = options(c)
+    chosen = _options(c)
     if c.kind == "name" and not c.starts_line() and not begins_clause(c):
         c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
-    return [ViewDirective(name, given, span=c.item_span())]
+    return [ViewDirective(name, chosen, span=c.item_span())]
 
 
 # ---- accepted and ignored, or refused ---------------------------------------------------------
@@ -463,11 +415,7 @@ def _quoted(c: Cursor) -> str:
 def _plan(c: Cursor) -> Sequence[Item]:
     """`.plan 0:(1,2), 1:(2,1)`."""
     c.advance()
-    orders = [_order(c)]
-    while c.kind == ",":
-        c.advance()
-        orders.append(_order(c))
-    return [Ignored(f".plan {', '.join(orders)}", span=c.item_span())]
+    return [Ignored(f".plan {', '.join(separated(c, _order))}", span=c.item_span())]
 
 
 def _order(c: Cursor) -> str:
@@ -480,7 +428,7 @@ def _limit(c: Cursor) -> Sequence[Item]:
     """`.limitsize r(n=100)`"""
     c.advance()
     name = qualified_name(c, "the name of a relation")
-    parameters = ", ".join(f"{key}={value}" for key, value in listed(c, pair))
+    parameters = ", ".join(f"{key}={value}" for key, value in listed(c, _pair))
     return [Ignored(f".limitsize {name}({parameters})", span=c.item_span())]
 
 
@@ -502,116 +450,102 @@ def _unknown(c: Cursor) -> Sequence[Item]:
     word = c.text
     if word in DIRECTIVES:
         c.fail("unexpected-token", f"a space is missing after `.{word}`", start, c.end)
-    known = [f".{d}" for d in _OWN]
-    help = did_you_mean(f".{word}", known) or f"known are {', '.join(f'`{d}`' for d in known)}"
+    help = did_you_mean(f".{word}", _DIRECTIVES) or f"known are {', '.join(f'`{name}`' for name in _DIRECTIVES)}"
     c.fail("unknown-directive", f"unknown directive `.{shown(word)}`", start, c.end, help=help)
-
-
-def _component(c: Cursor) -> Sequence[WrittenItem]:
-    return [component(c, lambda c: items(c, closed_by="}"), _type_name)]
-
-
-def _instance(c: Cursor) -> Sequence[WrittenItem]:
-    return [instance(c, _type_name)]
-
-
-def _override(c: Cursor) -> Sequence[WrittenItem]:
-    return [override(c)]
-
-
-_READERS: Mapping[str, Callable[[Cursor], Sequence[WrittenItem]]] = {
-    ".": _unknown,
-    "#": _foreign_line,
-    "%": _foreign_line,
-    ".decl": _declaration,
-    ".functor": _functor,
-    ".type": _type_declaration,
-    ".number_type": _type_declaration,
-    ".symbol_type": _type_declaration,
-    ".input": _files,
-    ".output": _files,
-    ".printsize": _files,
-    ".view": _view,
-    ".deny": deny,
-    ".rule": active_rule,
-    ".activate": activation,
-    ".deactivate": activation,
-    ".pragma": _pragma,
-    ".plan": _plan,
-    ".limitsize": _limit,
-    ".comp": _component,
-    ".init": _instance,
-    ".override": _override,
-} | dict.fromkeys(hints.DIRECTIVES, _refused)
 
 
 # ---- components ----------------------------------------------------------------------------------------------
 
-_ReadItems = Callable[[Cursor], tuple[WrittenItem, ...]]
-_ReadType = Callable[[Cursor], TypeName]
 
-
-def component(c: Cursor, read_items: _ReadItems, read_type: _ReadType) -> Component:
+def _component(c: Cursor) -> Sequence[WrittenItem]:
     """`.comp Name<T, …> : Base<T>, … { items }`"""
     start = c.start
     c.enter(6)
     c.advance()
     depth = c.depth
     name = c.take("name", "the name of a component")
-    parameters = tuple(each.name for each in _types(c, read_type))
+    parameters = tuple(each.name for each in _types(c))
     bases: list[ComponentUse] = []
     while c.kind in (":", ",") and (bases or c.kind == ":"):
         c.advance()
-        bases.append(_use(c, read_type))
+        bases.append(_use(c))
     span, opened = c.span(start), c.start
     c.take("{", "`{` and the items of the component")
-    found = read_items(c)
+    found = items(c, closed_by="}")
     c.take("}", "an item or `}`", opened=opened)
     c.depth = depth
     c.leave(6)
-    return Component(name, parameters, tuple(bases), found, span=span)
+    return [Component(name, parameters, tuple(bases), found, span=span)]
 
 
-def instance(c: Cursor, read_type: _ReadType) -> ComponentInstance:
+def _instance(c: Cursor) -> Sequence[WrittenItem]:
     """`.init name = Component<A, …>`"""
     c.advance()
     name = c.take("name", "the name of an instance")
     c.take("=", "`=` and a component")
-    used = _use(c, read_type)
-    return ComponentInstance(name, used, span=c.item_span())
+    used = _use(c)
+    return [ComponentInstance(name, used, span=c.item_span())]
 
 
-def override(c: Cursor) -> Override:
+def _override(c: Cursor) -> Sequence[WrittenItem]:
     """`.override relation`"""
     c.advance()
-    return Override(relation_name(c, "the name of a relation"), span=c.item_span())
+    return [Override(relation_name(c, "the name of a relation"), span=c.item_span())]
 
 
-def _use(c: Cursor, read_type: _ReadType) -> ComponentUse:
+def _use(c: Cursor) -> ComponentUse:
     start = c.start
     name = qualified_name(c, "the name of a component")
-    return ComponentUse(name, _types(c, read_type), span=c.span(start))
+    return ComponentUse(name, _types(c), span=c.span(start))
 
 
-def _types(c: Cursor, read_type: _ReadType) -> tuple[TypeName, ...]:
+def _types(c: Cursor) -> tuple[TypeName, ...]:
     """`<A, B>`, or nothing."""
     if c.kind != "<":
         return ()
     opened = c.start
     c.advance()
-    found = [read_type(c)]
-    while c.kind == ",":
-        c.advance()
-        found.append(read_type(c))
+    found = separated(c, _type_name)
     c.take(">", "`,` or `>`", opened=opened)
     return tuple(found)
+
+
+_Reader = Callable[[Cursor], Sequence[WrittenItem]]
+_DIRECTIVES: Mapping[str, _Reader] = {
+    ".decl": _declaration,
+    ".type": _type_declaration,
+    ".input": _files,
+    ".output": _files,
+    ".printsize": _files,
+    ".view": _view,
+    ".deny": _deny,
+    ".rule": _active_rule,
+    ".activate": _activation,
+    ".deactivate": _activation,
+    ".plan": _plan,
+    ".pragma": _pragma,
+    ".limitsize": _limit,
+    ".functor": _functor,
+    ".comp": _component,
+    ".init": _instance,
+    ".override": _override,
+}
+_READERS: Mapping[str, _Reader] = {
+    **_DIRECTIVES,
+    ".number_type": _type_declaration,
+    ".symbol_type": _type_declaration,
+    ".": _unknown,
+    "#": _foreign_line,
+    "%": _foreign_line,
+    **dict.fromkeys(hints.DIRECTIVES, _refused),
+}
 
 
 # ---- phrases that items share --------------------------------------------------------------------------------
 
 
-def end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
-    """Passes the `.`; where the next item plainly begins, its absence is reported and the clause kept."""
+def _end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
+    """Take the `.`; where the next item begins without one, report it as missing and keep the clause."""
     if c.kind == "." and not (c.starts_line() and c.follows_name()):
         c.advance()
     elif c.kind in (".", "end", "directive") or (c.kind == "name" and c.at_margin()):
@@ -621,7 +555,7 @@ def end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
         c.unexpected(wanted, help=help)
 
 
-def pair(c: Cursor) -> tuple[str, str]:
+def _pair(c: Cursor) -> tuple[str, str]:
     """`key=value`."""
     key = c.take("name", "the name of an option")
     c.take("=")
@@ -642,8 +576,8 @@ def _option_value(c: Cursor) -> str:
     return text_of(c, spelling, start) if kind == "string" else sign + spelling
 
 
-def options(c: Cursor) -> tuple[tuple[str, str], ...]:
+def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
     found = []
     while c.kind == "name" and c.peek()[0] == "=":
-        found.append(pair(c))
+        found.append(_pair(c))
     return tuple(found)

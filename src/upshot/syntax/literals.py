@@ -1,4 +1,4 @@
-"""Constants from their spelling; `core.fact_text` has the way back."""
+"""Parse constants; `core.fact_text` prints them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LONGEST_NUMBER = 400
 
 
 class BadLiteral(Exception):
-    """`slug`, what is wrong, what to do, and the part of the spelling it concerns."""
+    """A malformed literal: slug, message, help, and the part of the literal that is wrong."""
 
     def __init__(self, slug: str, message: str, help: str, start: int = 0, end: int | None = None) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class BadLiteral(Exception):
 
 
 def number(spelling: str, *, negative: bool = False) -> Constant:
-    """The constant a number token stands for; its type stays open where `42` could be number, float or decimal."""
+    """The constant of a number token; without a type if the token can be a number, float or decimal, as `42`."""
     if found := _INTEGER.fullmatch(spelling):
         return _integer(found, negative)
     if (address := _ADDRESS.fullmatch(spelling)) and all(int(part) < 256 for part in address.groups()):

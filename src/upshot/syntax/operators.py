@@ -5,7 +5,7 @@ from __future__ import annotations
 from upshot.values import aggregates, conditions
 
 INFIX: dict[str, tuple[int, int]] = {}
-"""Operator -> (how tightly it holds its left operand, the least an operator in its right operand must hold)."""
+"""Operator -> (its precedence, the least precedence of an operator in its right operand)."""
 
 for _level, _words in enumerate(
     ("lor", "lxor", "land", "bor", "bxor", "band", "bshl bshr bshru", "+ -", "* / %"), start=1
@@ -15,7 +15,7 @@ for _level, _words in enumerate(
 
 UNARY = 10
 PREFIX = {"-": "neg", "bnot": "bnot", "lnot": "lnot"}
-"""Prefix operator -> the function it calls. It holds tighter than `*` and less than `^`: `-X ^ 2` is `-(X ^ 2)`."""
+"""Prefix operator -> the function it calls. Its precedence is between `*` and `^`: `-X ^ 2` is `-(X ^ 2)`."""
 
 INFIX["^"] = (11, 10)
 

@@ -1,4 +1,4 @@
-"""Text in, tree out; every mistake of the text in one error."""
+"""Parse programs and queries; one error reports every mistake of the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def parse(text: str, name: str = "<text>") -> Program:
-    """The program a text stands for; `name` is what messages call the text.
+    """Parse a program; messages refer to the text by `name`.
 
     >>> parse("edge(1, 2).").items[0].heads[0].relation
     'edge'
@@ -47,7 +47,7 @@ def _plain(source: Source) -> Program:
 
 
 def _preprocessed(source: Source) -> Program:
-    """The program of a text with lines for the preprocessor; all spans lead to where the user wrote it."""
+    """Parse a text with preprocessor directives; all spans refer to the text before preprocessing."""
     expansion, found = preprocess(source)
     try:
         program = _located(_plain(Source(source.name, expansion.text())), expansion)
@@ -75,7 +75,7 @@ def _moved(diagnostic: Diagnostic, expansion: Expansion) -> Diagnostic:
 
 
 def parse_query(text: str, name: str = "<query>") -> Formula:
-    """The body of a query, where `$x` stands for a value the caller binds; a final `.` may be left out."""
+    """Parse the body of a query, in which `$x` is a parameter of the caller; the final `.` is optional."""
     return _read(Source(name, text), _query, in_query=True)
 
 
@@ -92,16 +92,16 @@ def _query(c: Cursor) -> Formula:
     return found
 
 
-def _read(source: Source, what: Callable[[Cursor], _T], *, in_query: bool = False) -> _T:
+def _read(source: Source, rule: Callable[[Cursor], _T], *, in_query: bool = False) -> _T:
     found: list[Diagnostic] = []
     result: _T | None = None
     try:
         c = Cursor(source, found, in_query=in_query)
-        result = what(c)
+        result = rule(c)
     except (Abandon, Enough):
         pass
     except RecursionError:
-        # The limits of the cursor hold for a caller with some hundred frames; this one has used up nearly all.
+        # The limits of the cursor assume a caller with at most some hundred stack frames; this one has more.
         words = "the text is nested too deeply for the stack of the calling program"
         raise ProgramError([Diagnostic("too-deep", words, help="parse it from a shallower call")]) from None
     else:

@@ -1,11 +1,12 @@
-"""The preprocessor: `#include`, `#define` and conditions, before the text is read as a program.
+"""The preprocessor: `#include`, `#define` and conditions, carried out before parsing.
 
-It knows what Datalog programs use of C's preprocessor. Every character of the expanded text leads back to a place in a
-file of the user: `Expansion.origin` finds it, so that spans of the program never point into expanded text.
+It supports the part of C's preprocessor that Datalog programs use. `Expansion.origin` maps every character of the
+expanded text to its place in a file of the user, so that spans never point into expanded text.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -33,8 +34,8 @@ _DEEPEST = 64
 
 @dataclass(slots=True)
 class Expansion:
-    """The expanded text in pieces, each with the place it came from; a piece that is `exact` came character by
-    character, any other from the use of a macro as a whole."""
+    """The expanded text in pieces, each with its original place. A piece that is `exact` is a copy of the text there;
+    any other is the expansion of a macro."""
 
     texts: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Expansion:
         return "".join(self.texts)
 
     def origin(self, span: Span) -> Span:
-        """The place in a file of the user; where a span crosses files, its part in the first."""
+        """The original place of a span; of one across files, the part in the first file."""
         if not self.places:
             return span
         source, start, end, exact = self._place(span.start)
@@ -83,12 +84,12 @@ class Expansion:
 
 
 def is_preprocessed(text: str) -> bool:
-    """The text has lines for the preprocessor."""
+    """Test whether the text has preprocessor directives."""
     return _USED.search(text) is not None
 
 
 def preprocess(source: Source) -> tuple[Expansion, list[Diagnostic]]:
-    """The text with includes, macros and conditions carried out, and what is wrong with them."""
+    """The text with includes, macros and conditions expanded, and the errors found."""
     run = _Run()
     run.file(source)
     return run.expansion, run.diagnostics
@@ -96,7 +97,8 @@ def preprocess(source: Source) -> tuple[Expansion, list[Diagnostic]]:
 
 @dataclass(slots=True)
 class _OpenCondition:
-    """An `#if` that is open: `active` now, `taken` once a part of it was, `outer` whether the text around is active."""
+    """An open `#if`: `active` if its current branch is, `taken` if a branch was active before, `outer` if the text
+    around is active."""
 
     span: Span
     outer: bool
@@ -136,7 +138,7 @@ class _Run:
         self.open_files.pop()
 
     def _plain_line(self, source: Source, position: int, active: bool) -> int:
-        """Copy the text up to the end of a line, with its macros expanded; comments and texts stay whole."""
+        """Copy the text up to the end of a line with its macros expanded, but not in comments and strings."""
         text = source.text
         while found := _PIECE.match(text, position):
             position = found.end()
@@ -149,7 +151,7 @@ class _Run:
         return position
 
     def _use(self, source: Source, start: int, name: str) -> int:
-        """Expand the macro used at `start`; the place behind it."""
+        """Expand the macro used at `start`; return the position after it."""
         try:
             made, end = expand(source.text, start, self.macros)
         except MacroTrouble as trouble:
@@ -171,7 +173,7 @@ class _Run:
         elif word == "undef":
             self.macros.pop(_plain(rest).strip(), None)
         elif word == "error":
-            self._report(rest.strip() or "`#error` is reached", span, "the text stops here by itself")
+            self._report(rest.strip() or "`#error` is reached", span, "an `#error` directive stops here")
         elif word == "once" or (word == "pragma" and _plain(rest).strip() == "once"):
             self.once.add(Path(span.source.name).resolve())
 
@@ -268,7 +270,7 @@ LONGEST = 1_000_000
 
 
 class MacroTrouble(Exception):
-    """A definition or a use that cannot be carried out; `help` says what to write."""
+    """A wrong definition or use of a macro."""
 
     def __init__(self, message: str, help: str) -> None:
         super().__init__(message)
@@ -277,15 +279,15 @@ class MacroTrouble(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`parameters` is None for a macro that is used without parentheses; the last one takes all further arguments if it
-    is `__VA_ARGS__`, which is written `...`."""
+    """`parameters` is None for a macro that is used without parentheses. The last parameter takes all further arguments
+    if it is `__VA_ARGS__`, which is written `...`."""
 
     parameters: tuple[str, ...] | None
     body: str
 
 
 def definition(text: str) -> tuple[str, Macro]:
-    """The macro that stands behind `#define`.
+    """The name and the macro that follow `#define`.
 
     >>> definition("EDGE(x, y) edge(x, y)")
     ('EDGE', Macro(parameters=('x', 'y'), body='edge(x, y)'))
@@ -305,7 +307,7 @@ def definition(text: str) -> tuple[str, Macro]:
 
 
 def expand(text: str, start: int, macros: Mapping[str, Macro], busy: frozenset[str] = frozenset()) -> tuple[str, int]:
-    """Expand the macro used at `start`; return the text and the position behind its use."""
+    """Expand the macro used at `start`; return the expansion and the position after the use."""
     found = _NAME.match(text, start)
     assert found is not None
     name, end = found[0], found.end()
@@ -331,7 +333,7 @@ def expand(text: str, start: int, macros: Mapping[str, Macro], busy: frozenset[s
 
 
 def expanded(text: str, macros: Mapping[str, Macro], busy: frozenset[str] = frozenset()) -> str:
-    """The text with every macro in it expanded; one that is being expanded stays as it is, as in C."""
+    """The text with every macro expanded; a macro inside its own expansion is left alone, as in C."""
     made: list[str] = []
     position = length = 0
     while position < len(text):
@@ -348,7 +350,7 @@ def expanded(text: str, macros: Mapping[str, Macro], busy: frozenset[str] = froz
 
 
 def _arguments(text: str, position: int, name: str) -> tuple[list[str], int]:
-    """The texts between the parentheses of a use, and the place behind them."""
+    """The arguments of a use, and the position after its parentheses."""
     found: list[str] = [""]
     level = 0
     while position < len(text):
@@ -366,7 +368,7 @@ def _arguments(text: str, position: int, name: str) -> tuple[list[str], int]:
 
 
 def _filled(body: str, given: Mapping[str, str], full: Mapping[str, str]) -> str:
-    """The body with its parameters replaced: `#x` as quoted text, those beside `##` as written, others expanded."""
+    """The body with its parameters replaced: `#x` by quoted text, those next to `##` unexpanded, others expanded."""
     tokens = [found[0] for found in _TOKEN.finditer(body)]
     made: list[str] = []
     paste = False
@@ -387,34 +389,35 @@ def _filled(body: str, given: Mapping[str, str], full: Mapping[str, str]) -> str
     return "".join(made)
 
 
-# ---- conditions behind `#if` ---------------------------------------------------------------------------------
+# ---- conditions after `#if` ----------------------------------------------------------------------------------
 
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_?][\w?]*)\s*\)|([A-Za-z_?][\w?]*))")
 _CONDITION_TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_?][\w?]*)|(&&|\|\||[=!<>]=|[-+*/%<>!()]))")
 _DEEPEST_CONDITION = 50
 
+
+def _quotient(a: int, b: int) -> int:
+    """The quotient truncated toward zero, as in C."""
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
 _OPERATORS: tuple[dict[str, Callable[[int, int], int]], ...] = (
     {"||": lambda a, b: int(bool(a or b))},
     {"&&": lambda a, b: int(bool(a and b))},
-    {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
-    {
-        "<": lambda a, b: int(a < b),
-        "<=": lambda a, b: int(a <= b),
-        ">": lambda a, b: int(a > b),
-        ">=": lambda a, b: int(a >= b),
-    },
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": lambda a, b: int(a / b), "%": lambda a, b: a - b * int(a / b)},
+    {"==": operator.eq, "!=": operator.ne},
+    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    {"+": operator.add, "-": operator.sub},
+    {"*": operator.mul, "/": _quotient, "%": lambda a, b: a - b * _quotient(a, b)},
 )
-"""Operators by how tightly they hold, the loosest first."""
+"""Operators by precedence, the lowest first."""
 
 
 class BadCondition(Exception):
-    """Text behind `#if` that is no condition."""
+    """The text after `#if` is not a condition."""
 
 
 def holds(text: str, macros: Mapping[str, Macro]) -> bool:
-    """The condition is true; a name that is no macro counts as 0.
+    """Test whether the condition is true; a name that is no macro is 0.
 
     >>> holds("defined(A) && A > 1", {"A": Macro(None, "2")})
     True
@@ -445,9 +448,9 @@ class _ConditionReader:
             return self._operand(depth + 1)
         left = self._level(level + 1, depth)
         while self._tokens and self._tokens[0] in _OPERATORS[level]:
-            operator = _OPERATORS[level][self._tokens.pop(0)]
+            compute = _OPERATORS[level][self._tokens.pop(0)]
             try:
-                left = operator(left, self._level(level + 1, depth))
+                left = int(compute(left, self._level(level + 1, depth)))
             except ZeroDivisionError:
                 raise BadCondition("the condition divides by zero") from None
         return left

@@ -1,4 +1,4 @@
-"""The tree as text again: `parse(print_program(p)) == p`, no parenthesis more than that needs."""
+"""Print a tree as text: `parse(print_program(p)) == p`, with no more parentheses than needed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _BARE_VALUE = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*|-?[0-9]{1,18}")
 
 
 def print_program(program: Program) -> str:
-    """The program, an item a line; long bodies go on, indented."""
+    """The program, one item a line; long bodies continue on indented lines."""
     return "".join(print_item(item) + "\n" for item in program.items)
 
 
@@ -142,7 +142,7 @@ def print_atom(atom: Atom) -> str:
 
 
 def print_term(term: Term) -> str:
-    """A value as a program writes it."""
+    """The term as text."""
     return _term(term)[0]
 
 
@@ -151,7 +151,7 @@ def _terms(terms: Iterable[Term]) -> str:
 
 
 def _term(term: Term) -> tuple[str, int]:
-    """The text, and how tightly its outermost operator holds."""
+    """The text, and the precedence of its outermost operator."""
     match term:
         case Variable(name=name):
             return name, _TIGHTEST
@@ -167,7 +167,7 @@ def _term(term: Term) -> tuple[str, int]:
         case Aggregate(function=function, target=target, body=body):
             over = "" if target is None else f" {print_term(target)}"
             if function.startswith("@") and over.startswith(" ("):
-                over = f"({over[1:]})"  # or else what is in parentheses would be the arguments of a call
+                over = f"({over[1:]})"  # otherwise the parentheses would hold the arguments of a call
             return f"{function.partition('(')[0]}{over} : {{ {print_formula(body)} }}", _TIGHTEST
         case _:
             assert_never(term)
@@ -184,12 +184,12 @@ def _call(function: str, args: tuple[Term, ...]) -> tuple[str, int]:
         return structure, _TIGHTEST
     if function.startswith(CAST):
         return f"as({_terms(args)}, {function.removeprefix(CAST)})", _TIGHTEST
-    name = function.partition("(")[0]  # behind a function of users stand its types
+    name = function.partition("(")[0]  # the name of a function of the user includes its types
     return f"{name}({_terms(args)})", _TIGHTEST
 
 
 def _structure(function: str, args: tuple[Term, ...]) -> str:
-    """A record or a branch, as written or as `check` has made it a call; nothing for any other function."""
+    """The text of a record or branch, as the parser or `check` represents it; empty for any other function."""
     if function == "[]" and args and isinstance(args[0], Constant):
         function, args = str(args[0].value).partition("(")[0], args[1:]
         function = function if function.startswith("$") else "["
@@ -296,7 +296,7 @@ def _clause(head: str, body: Formula) -> str:
 
 
 def _body(body: Formula, end: str, indent: str) -> list[str]:
-    """The lines of a long body: each alternative on lines of its own, its literals filling them."""
+    """The lines of a long body: each alternative begins a line, and its literals fill lines."""
     alternatives = body.parts if isinstance(body, Or) and body.parts else (body,)
     lines: list[str] = []
     for position, part in enumerate(alternatives, start=1):

@@ -1,4 +1,4 @@
-"""The qualifiers behind the columns of a declaration: keys, short forms of constraints, words of Soufflé."""
+"""Parse the qualifiers after the columns of a declaration: keys, short forms of constraints, words of Soufflé."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.syntax import hints
 from upshot.syntax.ast import Determines, ForeignKey, NotNull, ShortForm, ValueCheck
 from upshot.syntax.bodies import formula, relation_name
 from upshot.syntax.cursor import Cursor, shown
@@ -21,7 +20,8 @@ _LIKE_KEY = ("keys", "kye", "Key", "KEY", "primary", "primary_key", "unique")
 
 @dataclass(slots=True)
 class Qualifiers:
-    """Keys, constraints, tuning words, and Soufflé's old input and output words, each in the order of the text."""
+    """The qualifiers of a declaration, each kind in the order of the text; `io` are Soufflé's old words for input and
+    output."""
 
     keys: list[tuple[str, ...]] = field(default_factory=list)
     tuning: list[str] = field(default_factory=list)
@@ -32,12 +32,10 @@ class Qualifiers:
 
 
 def qualifiers(c: Cursor) -> Qualifiers:
-    """Parse the qualifiers behind the columns of a relation, up to the next item."""
+    """Parse the qualifiers after the columns of a relation, up to the next item."""
     found = Qualifiers()
     while c.kind == "name" and not c.at_margin():
         word, start = c.text, c.start
-        if hint := hints.QUALIFIERS.get(word):
-            c.give_up(hint, start, c.end)
         if word == "key" and c.peek()[0] == "(":
             c.advance()
             found.keys.append(_columns(c))
@@ -69,7 +67,7 @@ def _choice(c: Cursor) -> tuple[tuple[str, ...], ...]:
     """`choice-domain x`, `choice-domain (x, y)` or, with several domains, `choice-domain x, (y, z)`"""
     for _ in range(3):
         c.advance()
-    return tuple(_separated(c, lambda c: _columns(c) if c.kind == "(" else (_column(c),)))
+    return tuple(separated(c, lambda c: _columns(c) if c.kind == "(" else (_column(c),)))
 
 
 def _owner(c: Cursor) -> str:
@@ -95,17 +93,15 @@ def listed(c: Cursor, read: Callable[[Cursor], _T], *, empty: bool = True) -> li
     """`(a, b, …)`."""
     opened = c.start
     c.take("(")
-    found: list[_T] = []
-    if not (empty and c.kind == ")"):
-        found = _separated(c, read)
+    found = [] if empty and c.kind == ")" else separated(c, read)
     c.take(")", "`,` or `)`", opened=opened)
     return found
 
 
-def _separated(c: Cursor, read: Callable[[Cursor], _T]) -> list[_T]:
+def separated(c: Cursor, read: Callable[[Cursor], _T], mark: str = ",") -> list[_T]:
     """`a, b, …`"""
     found = [read(c)]
-    while c.kind == ",":
+    while c.kind == mark:
         c.advance()
         found.append(read(c))
     return found
@@ -129,7 +125,7 @@ def _is_short_form(c: Cursor) -> bool:
 
 
 def _name(c: Cursor) -> str:
-    """The name a user gives the constraint, as in `check positive(…)`; mostly none."""
+    """The optional name of a constraint, as in `check positive(…)`."""
     return "" if c.kind == "(" else c.take("name", "`(` or the name of the constraint")
 
 
@@ -148,9 +144,9 @@ def _determines(c: Cursor, start: int) -> ShortForm:
     """`(a, … : b, …)`"""
     name, opened = _name(c), c.start
     c.take("(")
-    columns = _separated(c, _column)
+    columns = separated(c, _column)
     c.take(":", "`,`, or `:` and the dependent columns", opened=opened)
-    determined = _separated(c, _column)
+    determined = separated(c, _column)
     c.take(")", "`,` or `)`", opened=opened)
     return Determines(tuple(columns), tuple(determined), name, span=c.span(start))
 

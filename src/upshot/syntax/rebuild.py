@@ -1,4 +1,4 @@
-"""Trees made again with some of their nodes changed; nodes that do not change are kept."""
+"""Map a function over a tree; unchanged nodes are shared with the original."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from upshot.syntax.ast import SyntaxNode
+from upshot.syntax.ast import Atom, Formula, SyntaxNode
 
 N = TypeVar("N")
 
 
 def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
-    """The tree with every node as `visit` makes it of one whose children are made already.
+    """Replace every node by `visit(node)`, children before their parents.
 
-    Trees can be deeper than Python's stack: children come before their parents, by a stack of our own.
+    It needs no recursion, since trees can be deeper than Python's stack.
+
+    >>> from upshot.syntax.ast import Atom, Variable
+    >>> rebuilt(Atom("edge", (Variable("X"),)), lambda n: Variable("Y") if isinstance(n, Variable) else n)
+    Atom(relation='edge', args=(Variable(name='Y'),), state='')
     """
     made: dict[int, Any] = {}
     waiting: list[tuple[Any, bool]] = [(root, False)]
@@ -29,6 +33,11 @@ def rebuilt(root: N, visit: Callable[[Any], Any]) -> N:
             waiting.extend((child, False) for child in reversed(children.values()))
     found: N = made[id(root)]
     return found
+
+
+def map_atoms(root: N, change: Callable[[Atom], Formula]) -> N:
+    """Replace every atom of a formula, those in aggregates too."""
+    return rebuilt(root, lambda node: change(node) if isinstance(node, Atom) else node)
 
 
 def _children(node: Any) -> dict[Any, Any]:

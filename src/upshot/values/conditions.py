@@ -40,12 +40,15 @@ _TESTS = (
 TESTS: dict[str, BuiltinTest] = {each.name: each for each in (*_TESTS, STRUCTURE_TEST)}
 
 _COMPARISONS = (
-    BuiltinComparison("=", operator.eq, 0, "EQ"),
-    BuiltinComparison("!=", operator.ne, 1, "NEQ"),
-    BuiltinComparison("<", operator.lt, 2, "LT"),
-    BuiltinComparison("<=", operator.le, 3, "LTE"),
-    BuiltinComparison(">", operator.gt, 4, "GT"),
-    BuiltinComparison(">=", operator.ge, 5, "GTE"),
+    BuiltinComparison("=", operator.eq, 0, "EQ", opposite="!=", turned="="),
+    BuiltinComparison("!=", operator.ne, 1, "NEQ", opposite="=", turned="!="),
+    BuiltinComparison("<", operator.lt, 2, "LT", opposite=">=", turned=">"),
+    BuiltinComparison("<=", operator.le, 3, "LTE", opposite=">", turned=">="),
+    BuiltinComparison(">", operator.gt, 4, "GT", opposite="<=", turned="<"),
+    BuiltinComparison(">=", operator.ge, 5, "GTE", opposite="<", turned="<="),
 )
 
 COMPARISONS: dict[str, BuiltinComparison] = {each.name: each for each in _COMPARISONS}
+OPPOSITE = {each.name: each.opposite for each in _COMPARISONS}
+TURNED = {each.name: each.turned for each in _COMPARISONS}
+ORDERING = ("<", "<=", ">", ">=")

@@ -193,12 +193,14 @@ class BuiltinTest:
 @dataclass(frozen=True, slots=True)
 class BuiltinComparison:
     """A comparison: `python` for values that are not NULL and not NaN, `kernel` its number in the kernel of the local
-    engine, `sql` the class of sqlglot."""
+    engine, `sql` the class of sqlglot. `opposite` is its negation, `turned` the same with the operands exchanged."""
 
     name: str
     python: Callable[[Any, Any], Any]
     kernel: int
     sql: str
+    opposite: str
+    turned: str
 
 
 class RunningState(Enum):

@@ -1,7 +1,7 @@
-"""Active rules: events, conditions, activations and what they trigger.
+"""Active rules: events, conditions, activations, and the triggering graph.
 
-Rule items in; checked rules and warnings about rules that disturb each other out. Read `active_rules`, `conditions`,
-`transitions`, `triggering`.
+Input: rule items. Output: checked rules, and warnings about rules that interfere with each other. Read
+`active_rules`, `conditions`, `transitions`, `triggering`.
 """
 
 from __future__ import annotations

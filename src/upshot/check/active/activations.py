@@ -1,4 +1,4 @@
-"""The values of their parameters for which rules are active."""
+"""Activations: the parameter values for which rules are active."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Binding = Mapping[str, object]
 def bound_parameters(
     rule: ActiveRule, items: Iterable[Activation], *, awake: bool
 ) -> tuple[tuple[str, ...], ...] | None:
-    """The parameters that the activations of a rule give values for, one tuple for each combination; None if it is
-    active for all values, empty if it sleeps."""
+    """The combinations of parameters that the activations of a rule bind; None if it is active for all values, empty if
+    it is inactive."""
     order = [term.name for term in rule.parameters if isinstance(term, Variable)]
     found: dict[tuple[str, ...], None] | None = None if awake else {}
     for item in items:
@@ -38,8 +38,8 @@ def bound_parameters(
 
 
 def binding_tables(rule: str, instance: Schema, bound: Iterable[tuple[str, ...]]) -> tuple[Schema, ...]:
-    """Hidden base relations, one for each combination of parameters. Their names are stable, since the database keeps
-    their rows, and no relation of a program can have them."""
+    """Hidden base relations, one for each combination of parameters. Their names are stable, since the database stores
+    their rows, and cannot be written in a program."""
     columns = {column.name: column for column in instance.columns}
     return tuple(
         Schema("$".join(("$active", rule, *names)), tuple(columns[name] for name in names), Role.BASE)
@@ -50,7 +50,8 @@ def binding_tables(rule: str, instance: Schema, bound: Iterable[tuple[str, ...]]
 def activated(
     rules: Sequence[CheckedRule], items: Sequence[Activation], known: Collection[str], findings: Findings
 ) -> list[CheckedRule]:
-    """The rules with their activations applied in order. `known` are all rules, also those that are wrong."""
+    """The rules with their activations applied in order. `known` are the names of all rules, also of those with
+    errors."""
     found = {rule.name: rule for rule in rules}
     for item in items:
         if item.rule not in known:
@@ -93,7 +94,7 @@ def is_open(item: Activation) -> bool:
 
 
 def not_activated(rule: CheckedRule, span: Span | None) -> Diagnostic:
-    """The error for a deactivation of values that the rule is not active for."""
+    """The error for deactivating values for which the rule is not active."""
     return Diagnostic(
         "not-activated",
         f"rule `{rule.name}` is active for all values; no single value can be deactivated"
@@ -106,7 +107,7 @@ def not_activated(rule: CheckedRule, span: Span | None) -> Diagnostic:
 
 
 def binding_of(rule: CheckedRule, item: Activation, findings: Findings) -> Binding | None:
-    """The values as their columns hold them; None when something is wrong with them."""
+    """The values in the types of their columns; None if there is an error, which is reported."""
     columns = {column.name: column for column in rule.instance.columns[: len(rule.parameters)]}
     values: dict[str, object] = {}
     before = findings.reported

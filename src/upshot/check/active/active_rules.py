@@ -1,4 +1,4 @@
-"""Active rules as clauses: what derives their instances, what triggers them, what they do."""
+"""Check active rules: clauses that derive their instances, triggers, actions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from upshot.check.active.activations import activated, binding_tables, bound_parameters
 from upshot.check.active.conditions import RuleCondition, Taken, condition_of, event_atom
 from upshot.check.active.nervous import expandable
-from upshot.check.active.transitions import map_atoms
 from upshot.check.clause.clauses import ClauseMaker
 from upshot.check.constraints import inferred_schema
 from upshot.check.findings import Findings
 from upshot.check.names.names import NameCheck, warn_of_singletons
 from upshot.check.names.variables import atoms
-from upshot.check.options import STRATEGIES
+from upshot.check.options import STRATEGIES, OptionCheck
 from upshot.check.program import EVERY, CheckedRule, CheckedRules, Clause, RuleAction, ViewOptions
 from upshot.check.strata import needs
 from upshot.check.types.elaborate import Target
@@ -23,9 +22,9 @@ from upshot.core.precedence import circle
 from upshot.core.schema import Role, Schema
 from upshot.syntax.ast import Activation, ActiveRule, And, Atom, Formula, Term, Variable
 from upshot.syntax.printing import print_atom
+from upshot.syntax.rebuild import map_atoms
 
-# ---- rule options ------------------------------------------------------------------------------------------
-# The options of active rules, and the order that they ask for.
+# ---- options and order of rules ----------------------------------------------------------------------------
 
 
 RULE_VALUES: Mapping[str, tuple[str, ...]] = {
@@ -37,13 +36,13 @@ RULE_VALUES: Mapping[str, tuple[str, ...]] = {
 }
 _LISTS = ("precedes", "follows", "group")
 """Options whose value is a list of names; they may be repeated."""
-_KNOWN = ("priority", *RULE_VALUES, *_LISTS)
+_VALUES: Mapping[str, tuple[str, ...]] = {"priority": (), **RULE_VALUES, **dict.fromkeys(_LISTS, ())}
 _MOST = 2**31 - 1
 
 
 @dataclass(slots=True)
 class RuleOptions:
-    """The options of a rule; `values` holds those that are words."""
+    """The options of a rule; `values` are those whose value is one of several words."""
 
     priority: int = 0
     coupling: str = "deferred"
@@ -52,64 +51,36 @@ class RuleOptions:
     follows: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     bound: tuple[tuple[str, ...], ...] | None = None
-    """The parameters that activations give values for, one tuple for each combination; None if it is active for all."""
+    """The combinations of parameters that activations bind; None if the rule is active for all values."""
 
 
 def rule_options(rule: ActiveRule, findings: Findings) -> RuleOptions:
-    """The options of a rule; those that are wrong are reported and left out."""
+    """The options of a rule; wrong ones are reported and ignored."""
     found = RuleOptions()
-    given: set[str] = set()
+    check = OptionCheck(f"rule `{rule.name}`", _VALUES, findings, repeatable="`precedes`, `follows` and `group`")
     for option, value in rule.options:
-        if option not in _KNOWN:
-            known = ", ".join(f"`{each}`" for each in _KNOWN)
-            findings.error(
-                "unknown-option",
-                f"rule `{rule.name}`: unknown option `{option}`",
-                rule.span,
-                label="unknown option",
-                help=findings.suggest(option, _KNOWN, f"options are {known}"),
-            )
-        elif option in _LISTS:
-            names = tuple(dict.fromkeys(name for name in (part.strip() for part in value.split(",")) if name))
+        if not check.accepts(option, value, rule.span):
+            continue
+        if option in _LISTS:
+            names = (name for name in (part.strip() for part in value.split(",")) if name)
             setattr(found, option, tuple(dict.fromkeys((*getattr(found, option), *names))))
-        elif option in given:
-            findings.error(
-                "duplicate-option",
-                f"rule `{rule.name}`: option `{option}` is repeated",
-                rule.span,
-                label="repeated here",
-                help="keep one of the two; only `precedes`, `follows` and `group` may be repeated",
-            )
-        elif _possible(rule, option, value, findings):
-            if option == "priority":
-                found.priority = int(value)
-            else:
-                found.values[option] = value
-        given.add(option)
+        elif option != "priority":
+            found.values[option] = value
+        elif _is_priority(value):
+            found.priority = int(value)
+        else:
+            help = "a priority is an integer; the rule of higher priority runs first"
+            check.refuse_value(option, value, rule.span, help)
     return found
 
 
-def _possible(rule: ActiveRule, option: str, value: str, findings: Findings) -> bool:
-    if option != "priority":
-        fine, help = value in RULE_VALUES[option], f"use one of {', '.join(RULE_VALUES[option])}"
-    else:
-        digits = value.removeprefix("-")
-        fine = digits.isdecimal() and digits.isascii() and len(digits) <= 10 and abs(int(value)) <= _MOST
-        help = "a priority is an integer; the rule of higher priority runs first"
-    if not fine:
-        findings.error(
-            "bad-option-value",
-            f"rule `{rule.name}`: `{value}` is not a value of option `{option}`",
-            rule.span,
-            label=f"`{option}` cannot be `{value}`",
-            help=help,
-        )
-    return fine
+def _is_priority(value: str) -> bool:
+    digits = value.removeprefix("-")
+    return digits.isdecimal() and digits.isascii() and len(digits) <= 10 and abs(int(value)) <= _MOST
 
 
 def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> str:
-    """The coupling of the rule: when it runs; a call that is drawn before the commit by the changes beside it is warned
-    of."""
+    """The coupling of the rule. Warn if it calls before the commit only because it has changes too."""
     found = _coupling(rule, options)
     if found == "deferred" and "coupling" not in options.values and "call" in {a.kind for a in rule.actions}:
         findings.warn(
@@ -123,7 +94,7 @@ def coupling_of(rule: ActiveRule, options: RuleOptions, findings: Findings) -> s
 
 
 def warn_of_idle_options(rule: ActiveRule, options: RuleOptions, findings: Findings) -> None:
-    """Options that say nothing about a rule of this kind."""
+    """Warn of options that have no effect on a rule of this kind."""
     idle: list[tuple[str, str]] = []
     if "semantics" in options.values and rule.condition is None:
         idle.append(("semantics", "it has no condition, so it fires for every event"))
@@ -144,12 +115,12 @@ def warn_of_idle_options(rule: ActiveRule, options: RuleOptions, findings: Findi
 
 
 def has_states(formula: Formula | None) -> bool:
-    """Test whether a condition names `old`, `inserted` or `deleted` rows."""
+    """Test whether a condition reads `old`, `inserted` or `deleted` rows."""
     return formula is not None and any(atom.state for atom in atoms(formula))
 
 
 def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions], findings: Findings) -> None:
-    """Reports `precedes` and `follows` that name no rule, and orders that go round in a circle."""
+    """Report unknown names in `precedes` and `follows`, and cycles of the order."""
     after: dict[str, set[str]] = {rule.name: set() for rule in rules}
     spans = {rule.name: rule.span for rule in rules}
     for rule in rules:
@@ -185,7 +156,7 @@ def check_order(rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions],
 def check_groups(
     rules: Sequence[ActiveRule], options: Mapping[str, RuleOptions], relations: Collection[str], findings: Findings
 ) -> None:
-    """Reports groups with the name of a rule or relation: `activate` takes either, and must know which is meant."""
+    """Report groups with the name of a rule or relation: `activate` takes any of these names."""
     for rule in rules:
         for name in options[rule.name].group:
             what = "rule" if name in options else "relation" if name in relations else ""
@@ -205,7 +176,7 @@ def _against_couplings(
     after: Mapping[str, Collection[str]],
     findings: Findings,
 ) -> None:
-    """Reports rules that are to precede one that always runs earlier."""
+    """Warn of rules that must precede a rule whose coupling makes it run earlier."""
     words = RULE_VALUES["coupling"]
     couplings = {rule.name: words.index(_coupling(rule, options[rule.name])) for rule in rules}
     for rule in rules:
@@ -222,8 +193,7 @@ def _against_couplings(
 
 
 def _coupling(rule: ActiveRule, options: RuleOptions) -> str:
-    """The coupling that was asked for; else after the commit if the rule only calls, and before it if it changes
-    something."""
+    """The coupling of the options; by default after the commit if the rule only calls functions, else before it."""
     usual = "after" if {action.kind for action in rule.actions} == {"call"} else "deferred"
     return options.values.get("coupling", usual)
 
@@ -238,20 +208,20 @@ def active_rules(
     maker: ClauseMaker,
     names: NameCheck,
 ) -> CheckedRules:
-    """All rules that are right; what is wrong with the others is in the findings. `views` are the clauses of the
-    relations that they read."""
+    """The rules without errors; the errors of the others are in the findings. `views` are the clauses of the relations
+    that the rules read."""
     found = CheckedRules(expandable=expandable(views, maker.schemas))
     findings = maker.findings
     distinct: dict[str, ActiveRule] = {}
     options: dict[str, RuleOptions] = {}
     for rule in rules:
-        meant = rule_options(rule, findings)
-        # Of a rule defined twice only the mistakes count.
+        own = rule_options(rule, findings)
+        # The second definition of a rule is only checked for errors.
         kept = found if _is_new(rule, distinct, names, findings) else CheckedRules(expandable=found.expandable)
         distinct.setdefault(rule.name, rule)
-        options.setdefault(rule.name, meant)
-        bound = bound_parameters(rule, activations, awake=meant.values.get("active") != "false")
-        _rule(rule, replace(meant, bound=bound), maker, replace(names, states=True), kept)
+        options.setdefault(rule.name, own)
+        bound = bound_parameters(rule, activations, awake=own.values.get("active") != "false")
+        _rule(rule, replace(own, bound=bound), maker, replace(names, states=True), kept)
     check_order(tuple(distinct.values()), options, findings)
     check_groups(tuple(distinct.values()), options, names.schemas, findings)
     found.rules = activated(found.rules, activations, distinct, findings)
@@ -259,7 +229,8 @@ def active_rules(
 
 
 def _is_new(rule: ActiveRule, seen: dict[str, ActiveRule], names: NameCheck, findings: Findings) -> bool:
-    """Test whether the name is free: rules are watched by name, as relations are."""
+    """Test whether the rule is not defined yet, and report names that are taken: rules and relations share one name
+    space, since users subscribe to both by name."""
     if rule.name in names.schemas or rule.name in names.constraints:
         known = names.schemas.get(rule.name)
         what = "constraint" if known is None or known.role is Role.CONSTRAINT else "relation"
@@ -294,18 +265,16 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
     head, actions = _instance(rule)
     targets = _targets(rule, actions, maker.schemas)
     sound = findings.reported == start
-    held = replace(maker, targets=targets if sound else (), head_words="a parameter or action")
+    typed = replace(maker, targets=targets if sound else (), head_words="a parameter or action")
     body = _whole(rule)
-    before = len(findings.errors)
-    made = held.rule((head,), body, rule.span, infer=True, sound=sound)
-    blamed = {e.span.start for e in findings.errors[before:] if e.span is not None and e.slug == "unsafe-variable"}
-    warn_of_singletons(_nodes(rule), findings, blamed)
+    made = typed.rule((head,), body, rule.span, infer=True, sound=sound)
+    warn_of_singletons(_nodes(rule), findings)
     schema = inferred_schema(head, made, findings, Role.VIEW) if made else None
     if schema is None or findings.reported > start:
         return
     tables = binding_tables(rule.name, schema, options.bound or ())
     taken = Taken(tuple(found.schemas), tables, found.expandable)
-    when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", held, taken)
+    when = condition_of(rule, head, schema, _semantics(rule, options) == "nervous", typed, taken)
     if findings.reported > start:
         return
     found.schemas |= {table.name: table for table in tables}
@@ -317,7 +286,7 @@ def _rule(rule: ActiveRule, options: RuleOptions, maker: ClauseMaker, names: Nam
 
 
 def _hide(when: RuleCondition, body: Formula, options: RuleOptions, found: CheckedRules) -> None:
-    """The view that the condition is, among the views."""
+    """Add the view of the condition to the hidden views."""
     assert when.becomes is not None
     name = when.becomes.name
     found.schemas[name] = when.becomes
@@ -359,7 +328,7 @@ def _checked(
 
 
 def _semantics(rule: ActiveRule, options: RuleOptions) -> str:
-    """An event with a condition that held before is an event all the same, unless the rule asks for more."""
+    """A rule with an event fires by default even if its condition held before."""
     return options.values.get("semantics", "strict" if rule.event is None else "nervous")
 
 
@@ -367,7 +336,7 @@ def _semantics(rule: ActiveRule, options: RuleOptions) -> str:
 
 
 def _names(rule: ActiveRule, check: NameCheck, findings: Findings) -> bool:
-    """Reports unknown and misplaced names; False when the rule cannot be looked at further."""
+    """Report unknown and misplaced names; False if the rule cannot be checked further."""
     fine = _parameters(rule, findings)
     if rule.event is not None:
         fine = check.formula(event_atom(rule.event)) and fine
@@ -435,7 +404,8 @@ def _target(rule: ActiveRule, atom: Atom, check: NameCheck, findings: Findings) 
 
 
 def _instance(rule: ActiveRule) -> tuple[Atom, tuple[RuleAction, ...]]:
-    """The head that gives the instances: parameters, then what the actions use, variables once; and the actions."""
+    """The head that derives the instances: the parameters, then the arguments of the actions, each variable once; and
+    the actions."""
     args: list[Term] = list(rule.parameters)
     places = {term.name: i for i, term in enumerate(args) if isinstance(term, Variable)}
     actions = []
@@ -470,8 +440,8 @@ def _targets(rule: ActiveRule, actions: Iterable[RuleAction], schemas: Mapping[s
 
 
 def _whole(rule: ActiveRule) -> Formula:
-    """Event and condition as one formula. States count for nothing where only names and types are looked at: an update
-    is two rows of its relation."""
+    """Event and condition as one formula, without states, for the check of names and types: an update is two rows of
+    its relation."""
     parts: list[Formula] = [] if rule.event is None else [event_atom(rule.event)]
     parts += [] if rule.condition is None else [rule.condition]
     return map_atoms(parts[0] if len(parts) == 1 else And(tuple(parts)), _rows)
@@ -485,7 +455,7 @@ def _rows(atom: Atom) -> Formula:
 
 
 def _nodes(rule: ActiveRule) -> list[Formula | Term]:
-    """Everything that has variables, in the order of the text."""
+    """All parts with variables, in the order of the text."""
     return [
         *rule.parameters,
         *([_whole(rule)] if rule.event or rule.condition else []),

@@ -1,4 +1,4 @@
-"""The conditions of active rules: their identity, its triggers, and the clauses that find its instances."""
+"""The conditions of active rules: identity, triggers, and the clauses that derive the instances."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from upshot.syntax.ast import ActiveRule, And, Atom, Constant, EventClause, Form
 
 BOTH = (INSERTED, DELETED)
 EVENTS = {"insert": (INSERTED,), "delete": (DELETED,), "update": (UPDATED,), "change": BOTH}
-"""The changes that the words of events stand for."""
+"""The changes that each kind of event reacts to."""
 
 
 @dataclass(slots=True)
 class RuleCondition:
-    """The part of a checked rule that says when it fires; see `CheckedRule`."""
+    """The fields of a `CheckedRule` that define when it fires."""
 
     identity: tuple[int, ...]
     triggers: tuple[tuple[str, str], ...] = ()
@@ -35,14 +35,14 @@ class RuleCondition:
     before: tuple[Clause, ...] = ()
     before_schema: Schema | None = None
     becomes: Schema | None = None
-    """With `becomes_clauses`, a view of its own; without, one that is there."""
+    """A new view with `becomes_clauses`, or without clauses an existing one."""
     becomes_clauses: tuple[Clause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """`names` of hidden views that are taken, the tables with the `bindings` that the rule is active for, and the
-    `views` that a nervous condition expands."""
+    """The `names` of other hidden views, the tables with the `bindings` for which the rule is active, and the `views`
+    that a nervous condition expands."""
 
     names: Collection[str] = ()
     bindings: tuple[Schema, ...] = ()
@@ -51,8 +51,8 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class TypedRule:
-    """A rule whose names and types are right. `head` gives an instance, `schema` is its shape; `maker` holds it to the
-    columns that the actions fill, `free` does not."""
+    """A rule without errors in names and types. `head` derives an instance, `schema` is its shape; `maker` checks it
+    against the columns that the actions fill, `free` does not."""
 
     rule: ActiveRule
     head: Atom
@@ -63,12 +63,12 @@ class TypedRule:
     bindings: Sequence[Schema] = ()
 
     def clauses(self, bodies: Iterable[Formula]) -> tuple[Clause, ...]:
-        """The clauses that give instances, those that the rule is active for."""
+        """The clauses that derive the instances for which the rule is active."""
         maker = replace(self.maker, schemas=self.states.schemas)
         return made_clauses(self.head, self.schema, self.active(bodies), maker, self.rule)
 
     def active(self, bodies: Iterable[Formula], names: Container[str] | None = None) -> Iterator[Formula]:
-        """The bodies joined with the bindings that the rule is active for, as far as parameters of these names go."""
+        """The bodies joined with the bindings for which the rule is active, restricted to parameters of these names."""
         for body in bodies:
             if not self.bindings:
                 yield body
@@ -92,7 +92,7 @@ class TypedRule:
 def condition_of(
     rule: ActiveRule, head: Atom, schema: Schema, nervous: bool, maker: ClauseMaker, taken: Taken
 ) -> RuleCondition:
-    """The condition of the rule. `maker` knows what the head is held to."""
+    """The condition of the rule. `maker` has the columns that the actions fill as targets."""
     free = replace(maker, targets=())
     nodes = [*head.args, *_formulas(rule)]
     states = States(free, all_names(nodes), rule.span)
@@ -118,7 +118,7 @@ def condition_of(
 def made_clauses(
     head: Atom, schema: Schema, bodies: Iterable[Formula], maker: ClauseMaker, rule: ActiveRule
 ) -> tuple[Clause, ...]:
-    """The clauses of a head over these bodies, without those that contradict themselves."""
+    """The clauses of a head over these bodies, without contradictory ones."""
     made: list[Inferred] = []
     for body in bodies:
         made += maker.rule((head,), body, rule.span, infer=True)
@@ -126,7 +126,7 @@ def made_clauses(
 
 
 def _contradicts_itself(clause: Clause) -> bool:
-    """Test whether the body asks for a row to be there and not to be there; with NULL in it, it may be both."""
+    """Test whether the body has an atom and its negation; with NULL in a row, both can hold."""
     there = {literal for literal in clause.body if isinstance(literal, Atom)}
     return any(
         isinstance(literal, Not)
@@ -145,13 +145,13 @@ def _formulas(rule: ActiveRule) -> list[Formula]:
 
 
 def event_atom(event: EventClause) -> Atom:
-    """The literal over the rows of the event; that of an update has two rows."""
+    """The literal over the rows of the event; for an update it has the columns of two rows."""
     return replace(event.atom, state=UPDATED) if event.kind == "update" else event.atom
 
 
 def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
-    """The places that tell instances apart: parameters, or else all variables of the actions, that a positive literal
-    has among its arguments. What is only computed comes along."""
+    """The places that identify an instance: the parameters, or else all variables of the actions, that are arguments of
+    a positive literal; computed values depend on these."""
     listed = len(rule.parameters) or len(head.args)
     positive = {
         term.name
@@ -170,7 +170,7 @@ def _identity(rule: ActiveRule, head: Atom) -> tuple[int, ...]:
 
 
 def _becoming(work: TypedRule, identity: tuple[int, ...], hidden: Iterable[str]) -> RuleCondition:
-    """Strict: a view over the identity, whose additions fire."""
+    """Strict semantics: a view over the identity, whose inserted rows fire the rule."""
     rule = work.rule
     assert rule.condition is not None
     if (selected := _selected(work, identity)) is not None:
@@ -198,7 +198,8 @@ def _becoming(work: TypedRule, identity: tuple[int, ...], hidden: Iterable[str])
 
 
 def _selected(work: TypedRule, identity: tuple[int, ...]) -> RuleCondition | None:
-    """No view is needed where the condition picks whole rows of one relation: what becomes true is what comes to it."""
+    """The condition without a view, if it selects whole rows of one relation: then the inserted rows of that relation
+    fire the rule."""
     choices = alternatives(work.rule.condition)
     reading = [literal for literal in choices[0] if any(True for _ in atoms(literal))]
     if len(choices) > 1 or len(reading) != 1 or not isinstance(reading[0], Atom) or _has_strategy(work.rule):
@@ -217,13 +218,13 @@ def _selected(work: TypedRule, identity: tuple[int, ...]) -> RuleCondition | Non
 
 
 def _has_strategy(rule: ActiveRule) -> bool:
-    """Test whether the rule says how its view is kept, so that it has one."""
+    """Test whether the rule has a strategy for its view, and so needs a view."""
     return any(option == "strategy" for option, _ in rule.options)
 
 
 def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]:
-    """The literal that joins with its rows, and once more for each way that columns of it can be NULL, which joins with
-    nothing."""
+    """The literal, and a variant for each set of its nullable columns that are NULL: NULL joins with nothing, so a
+    variant tests both sides with `is_null`."""
     optional = [i for i, column in enumerate(schema.columns) if column.type.nullable]
     for count in range(len(optional) + 1):
         for nulls in combinations(optional, count):
@@ -237,7 +238,7 @@ def _matching(window: Atom, schema: Schema, states: States) -> Iterator[Formula]
 
 
 def _nervous(work: TypedRule, identity: tuple[int, ...], views: Views) -> RuleCondition:
-    """One differential per literal; see `nervous.py`."""
+    """Nervous semantics: one differential for each literal, see `nervous.py`."""
     rule, states = work.rule, work.states
     assert rule.condition is not None
     found = Differentials(states, views)
@@ -251,7 +252,7 @@ def _nervous(work: TypedRule, identity: tuple[int, ...], views: Views) -> RuleCo
 
 
 def _on_event(work: TypedRule, identity: tuple[int, ...], strict: bool) -> RuleCondition:
-    """The event rows of the window joined with the condition; strict: without what the rows of the event met before."""
+    """Join the event rows of the window with the condition; strict semantics exclude instances that held before."""
     rule = work.rule
     assert rule.event is not None
     event = rule.event.atom
@@ -271,7 +272,7 @@ def _on_event(work: TypedRule, identity: tuple[int, ...], strict: bool) -> RuleC
 
 
 def _on_any_change(work: TypedRule, identity: tuple[int, ...]) -> RuleCondition:
-    """A condition that looks at transitions itself: every change of a relation in it is a reason to look."""
+    """A condition that reads other states: every change of a relation in it triggers the rule."""
     condition = work.rule.condition
     assert condition is not None
     triggers = {

@@ -1,17 +1,16 @@
-"""The graph of changes that can follow from changes: what rules write, what they answer, and what lies between."""
+"""The graph of changes that can cause others: writes of rules, the events that trigger them, the views between."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause, RuleAction
 from upshot.check.strata import needs
 from upshot.core.operations import DELETED, INSERTED, OPPOSITE, SIGNS, UPDATED
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
+from upshot.values.conditions import COMPARISONS
 
 _WRITES = {"insert": INSERTED, "delete": DELETED}
 Event = tuple[str, str]
@@ -19,7 +18,7 @@ Event = tuple[str, str]
 
 
 def written(rule: CheckedRule) -> Iterator[tuple[RuleAction, Event]]:
-    """The changes that a rule's actions are."""
+    """The actions of a rule that change relations, each with its change."""
     for action in rule.actions:
         if action.kind != "call":
             yield action, (action.target, _WRITES[action.kind])
@@ -27,7 +26,7 @@ def written(rule: CheckedRule) -> Iterator[tuple[RuleAction, Event]]:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The clauses of a program by what they read and by what they define."""
+    """The clauses of a program by the relations that they read, and by the relation that they define."""
 
     users: Mapping[str, Sequence[Clause]]
     definitions: Mapping[str, Sequence[Clause]]
@@ -43,8 +42,8 @@ class Events:
         return Events({name: tuple(found.values()) for name, found in users.items()}, definitions)
 
     def above(self, rule: CheckedRule, action: RuleAction) -> frozenset[Event]:
-        """The event of an action, and all that can follow from it in views. A sign turns at every negation and is lost
-        in aggregates."""
+        """The event of an action, and all events that it can cause in views. Negation inverts the sign of a change; an
+        aggregate can have changes of both signs."""
         values = known_values(rule, action)
         first = (action.target, _WRITES[action.kind])
         found = {first}
@@ -66,7 +65,7 @@ class Events:
         return frozenset(found)
 
     def answered(self, rule: CheckedRule) -> frozenset[Event]:
-        """The events one of which must happen for the rule to find new instances."""
+        """The events of which at least one must happen before the rule can have new instances."""
         if rule.becomes is not None:
             return frozenset(rule.triggers)
         windows = {table.schema.name: (table.relation, table.operation) for table in rule.windows}
@@ -77,7 +76,7 @@ class Events:
         return frozenset((relation, sign) for relation, operation in found for sign in SIGNS[operation])
 
     def meets(self, source: CheckedRule, action: RuleAction, rule: CheckedRule, event: Event) -> bool:
-        """Test whether rows of the action can be rows that the rule asks its window for."""
+        """Test whether rows of the action can match the window literals of the rule."""
         if event != (action.target, _WRITES[action.kind]) or rule.becomes is not None:
             return True
         if any(table.relation == action.target and table.operation == UPDATED for table in rule.windows):
@@ -87,7 +86,7 @@ class Events:
         return any(can_meet(values, name, clause) for clause in rule.clauses for name in names)
 
     def read(self, rule: CheckedRule) -> frozenset[str]:
-        """All relations that the rule's condition rests on."""
+        """All relations that the condition of the rule depends on."""
         windows = {table.schema.name: table.relation for table in rule.windows}
         clauses = (*rule.clauses, *rule.before, *self.definitions.get(rule.becomes or "", ()))
         waiting = [windows.get(a.relation, a.relation) for clause in clauses for x in clause.body for a in atoms(x)]
@@ -102,8 +101,8 @@ class Events:
         return frozenset(found)
 
     def must_end(self, rules: Sequence[CheckedRule], everyone: Sequence[CheckedRule]) -> bool:
-        """Test whether rules that set each other off come to rest in any case: what they insert nobody deletes, what
-        they delete nobody inserts, and no value is computed, so that only finitely many rows can change."""
+        """Test whether rules that trigger each other always terminate: no rule deletes the rows that they insert or
+        inserts those that they delete, and no value is computed, so that only finitely many rows can change."""
         all_writes = {event for rule in everyone for _, event in written(rule)}
         own = {event for rule in rules for _, event in written(rule)}
         if any((relation, OPPOSITE[operation]) in all_writes for relation, operation in own):
@@ -117,21 +116,21 @@ class Events:
 
 
 def instance_clauses(rule: CheckedRule) -> list[Clause]:
-    """The clauses that give instances, those of helpers left out."""
+    """The clauses that derive instances, without those of helpers."""
     return [clause for clause in rule.clauses if clause.head.relation == rule.name]
 
 
 def _computes(clause: Clause) -> bool:
-    """Test whether a column of the head can get a value that no relation has."""
+    """Test whether a column of the head can have a value that is in no relation."""
     bound = {t.name for x in clause.body if isinstance(x, Atom) for t in x.args if isinstance(t, Variable)}
     return any(not (isinstance(t, Constant) or (isinstance(t, Variable) and t.name in bound)) for t in clause.head.args)
 
 
-# ---- rows that cannot be meant --------------------------------------------------------------------
+# ---- rows that cannot match -----------------------------------------------------------------------
 
 
 def known_values(rule: CheckedRule, action: RuleAction) -> dict[int, Constant]:
-    """The arguments of an action that are the same constant in every firing, by their place."""
+    """The arguments of an action that are the same constant in every firing, by place."""
     clauses = instance_clauses(rule)
     found: dict[int, Constant] = {}
     for place, column in enumerate(action.columns):
@@ -142,7 +141,7 @@ def known_values(rule: CheckedRule, action: RuleAction) -> dict[int, Constant]:
 
 
 def _constant(term: Term, clause: Clause) -> Constant | None:
-    """The constant that a term is, or that an equation of the clause makes it."""
+    """The value of a term that is a constant, or equal to one by an equation of the clause."""
     if isinstance(term, Constant):
         return term
     for literal in clause.body:
@@ -157,7 +156,7 @@ def _constant(term: Term, clause: Clause) -> Constant | None:
 
 
 def can_meet(values: Mapping[int, Constant], relation: str, clause: Clause) -> bool:
-    """Test whether a row with these values can match a literal of the clause, as far as constants tell."""
+    """Test whether a row with these values can match a literal of the clause, judged by its constants."""
     inside = False
     for literal in clause.body:
         atom = literal.body if isinstance(literal, Not) else literal
@@ -170,58 +169,47 @@ def can_meet(values: Mapping[int, Constant], relation: str, clause: Clause) -> b
 
 
 def _matches(values: Mapping[int, Constant], atom: Atom, clause: Clause) -> bool:
-    given: dict[str, Constant] = {}
+    bound: dict[str, Constant] = {}
     for place, value in values.items():
         match atom.args[place]:
             case Constant() as constant:
                 if constant.value != value.value:
                     return False
             case Variable(name):
-                if given.setdefault(name, value).value != value.value:
+                if bound.setdefault(name, value).value != value.value:
                     return False
             case _:
                 pass
-    return all(_possible(literal, given) for literal in clause.body if isinstance(literal, Comparison))
+    return all(_possible(literal, bound) for literal in clause.body if isinstance(literal, Comparison))
 
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-def _possible(comparison: Comparison, given: Mapping[str, Constant]) -> bool:
-    """Test whether a comparison can hold when these variables have these values."""
-    sides = [given.get(t.name) if isinstance(t, Variable) else t for t in (comparison.left, comparison.right)]
+def _possible(comparison: Comparison, values: Mapping[str, Constant]) -> bool:
+    """Test whether a comparison can hold for these values of variables."""
+    sides = [values.get(t.name) if isinstance(t, Variable) else t for t in (comparison.left, comparison.right)]
     left, right = sides
     if not isinstance(left, Constant) or not isinstance(right, Constant):
         return True
     if left.value is None or right.value is None:
         return False
-    return bool(_OPERATORS[comparison.op](left.value, right.value))
+    return bool(COMPARISONS[comparison.op].python(left.value, right.value))
 
 
 @dataclass(frozen=True, slots=True)
 class HeardChanges:
-    """Pairs of a relation and `inserted` or `deleted`: heard by the rules in a transaction `once` deferred rules run at
-    its end only, and in one with `several` processing points."""
+    """The changes that rules react to: in a transaction whose deferred rules run `once`, at its end, and in one with
+    `several` processing points."""
 
     once: frozenset[Event] = frozenset()
     several: frozenset[Event] = frozenset()
 
 
 def heard_changes(program: CheckedProgram) -> HeardChanges:
-    """The changes that the rules of a program listen to.
+    """The changes that the rules of a program react to.
 
-    A propagation reports the net change since the transaction began. A row that came before a turn of a rule and left
-    after it is no such change, yet one of the window that begins with the turn. It is seen only if both signs are
-    reported. So the opposite of what a rule listens to matters where the change itself can happen after one of its
-    turns: by an action of a rule before the commit, or by a statement, after the turn of an immediate rule or a
-    processing point.
+    A propagation reports the net change since the transaction began. A row inserted before a turn of a rule and deleted
+    after it is no net change, but it is a change of the window that begins with the turn, and found only if both signs
+    are reported. So the opposite of a change is needed too if the change can happen after a turn of the rule: by an
+    action of a rule before the commit, or by a statement after the turn of an immediate rule or a processing point.
     """
     if not program.rules:
         return HeardChanges()

@@ -1,8 +1,8 @@
-"""The differentials that make a nervous condition fire: one per literal, through the views it reads.
+"""The differentials of nervous conditions: one for each literal, through the views that it reads.
 
-A view that is not recursive is expanded, as if its rules stood in the condition: a literal of it has a differential for
-each literal of its rules. The expansion is a relation of the rows of the view that can be derived through a changed
-row now. A negated literal, and one of a recursive view, is answered by the net changes of its relation.
+A view that is not recursive is expanded, as if its rules were part of the condition: a literal of it has a differential
+for each literal of its rules. The expansion is a relation with the rows of the view that can now be derived from a
+changed row. A negated literal, and a literal of a recursive view, reads the net changes of its relation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Views = Mapping[str, Sequence[Clause]]
 
 
 def expandable(clauses: Iterable[Clause], schemas: Mapping[str, Schema]) -> Views:
-    """The clauses of the views that can be expanded: those that are not recursive and keep all rows they derive."""
+    """The clauses of the views that can be expanded: those that are not recursive and contain all derived rows."""
     found: dict[str, list[Clause]] = {}
     for clause in clauses:
         found.setdefault(clause.head.relation, []).append(clause)
@@ -34,8 +34,8 @@ def expandable(clauses: Iterable[Clause], schemas: Mapping[str, Schema]) -> View
 
 
 class Differentials:
-    """The differentials of one condition; `triggers` are the changes that any of them starts from, `expanded` the
-    relations that stand for views."""
+    """The differentials of one condition; `triggers` are the changes that they start from, `expanded` the relations
+    that replace views."""
 
     def __init__(self, states: States, views: Views) -> None:
         self._states, self._views = states, views
@@ -43,8 +43,8 @@ class Differentials:
         self.triggers: dict[tuple[str, str], None] = {}
 
     def of(self, conjunction: Conjunction) -> Iterator[Conjunction]:
-        """The conjunction read through changed rows: a positive literal through inserted ones, a negated one through
-        deleted ones; a change of a relation in an aggregate lets every instance that holds fire."""
+        """The conjunction restricted to changed rows, once for each literal: a positive literal to inserted rows, a
+        negated one to deleted rows. A change of a relation in an aggregate fires every instance that holds."""
         for place, literal in enumerate(conjunction):
             rest = (*conjunction[:place], *conjunction[place + 1 :])
             match literal:
@@ -65,7 +65,7 @@ class Differentials:
         return self._states.window(relation, operation)
 
     def _through_changes(self, view: str) -> str:
-        """The relation of the rows of a view that have a derivation through a changed row."""
+        """The relation of the rows of a view with a derivation from a changed row."""
         if view not in self.expanded:
             name = self.expanded[view] = self._states.helper(f"{view}_through_changes", view)
             for clause in self._views[view]:
@@ -76,7 +76,7 @@ class Differentials:
 
 
 def _aggregated(conjunction: Conjunction) -> Iterator[str]:
-    """The relations in aggregates: all but those of the literals themselves."""
+    """The relations that aggregates read."""
     for literal in conjunction:
         plain = literal.body if isinstance(literal, Not) else literal
         yield from (atom.relation for atom in atoms(plain) if atom is not plain)

@@ -1,4 +1,4 @@
-"""Checked active rules as text to read: when they fire, which clauses find their instances, what they do."""
+"""Print checked active rules for reading: triggers, clauses of the instances, actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def print_rules(program: CheckedProgram) -> str:
 
 
 def print_checked_rule(rule: CheckedRule) -> str:
-    """One rule, without the view that its condition is."""
+    """One rule, without the view of its condition."""
     return "".join(f"{line}\n" for line in _lines(rule))
 
 

@@ -1,50 +1,38 @@
-"""Conditions over several states as clauses over one: `inserted r`, `deleted r` and `updated r` are tables of a rule's
-window, and `old r` is what r holds now, without the rows that came, with those that went.
+"""Translate conditions over several states into clauses over one: `inserted r`, `deleted r` and `updated r` are tables
+of a rule's window, and `old r` is the current `r` without the inserted rows and with the deleted ones.
 
-A positive `old r(X)` becomes two alternatives. A negated one without `_` is unfolded: a row was not there if it is not
-there now or has come, and has not gone. A negated one with `_`, and any in an aggregate, reads a relation of its own
-that holds the old rows, no more of them than the positive literals around ask for.
+A positive `old r(X)` becomes two alternatives. A negated one without `_` is unfolded: a row is not old if it is absent
+now or inserted, and not deleted. A negated one with `_`, and any in an aggregate, reads a relation of old rows, which
+the positive literals around restrict.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from upshot.check.clause.clause_form import Conjunction, RawLiteral
+from upshot.check.clause.clause_form import Conjunction, RawLiteral, with_terms
 from upshot.check.clause.clauses import ClauseMaker
-from upshot.check.names.variables import fresh_name, occurrences
+from upshot.check.names.variables import fresh_name, occurrences, terms_of
 from upshot.check.program import Clause, WindowTable
 from upshot.core.operations import DELETED, INSERTED, UPDATED
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
-from upshot.syntax.ast import (
-    Aggregate,
-    And,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Formula,
-    Not,
-    Or,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax.ast import Aggregate, And, Atom, Call, Constant, Formula, Not, Or, Term, Test, Variable, Wildcard
+from upshot.syntax.rebuild import map_atoms
 
 _NARROWER = {"": ("old", INSERTED), "old": ("", DELETED)}
-"""For the state of a literal: the state in which its rows are denied, and the table that they are in then."""
+"""For the state of a literal: the state of a negated literal that excludes its rows, and the window table of the rows
+that remain."""
 
 _MOST_NULLABLE = 4
-"""Columns of an `old` literal that can be NULL: each doubles its alternatives."""
+"""The most nullable columns of an `old` literal: each doubles its alternatives."""
 
 
 class States:
-    """The tables of one rule's window, and the relations that its clauses define for themselves."""
+    """The tables of the window of one rule, and the helper relations of its clauses."""
 
     def __init__(self, maker: ClauseMaker, taken: Iterable[str], origin: Span | None) -> None:
         self.schemas: ChainMap[str, Schema] = ChainMap({}, maker.schemas)  # type: ignore[arg-type]
@@ -62,14 +50,13 @@ class States:
         return found
 
     def body(self, conjunction: Conjunction) -> Formula:
-        """The conjunction over the current state, the window's tables and helpers."""
+        """The conjunction over the current state, the tables of the window and helpers."""
         narrowed = tuple(self._narrowed(literal, conjunction) for literal in conjunction)
         return And(tuple(self._literal(literal, narrowed) for literal in narrowed))
 
     def _narrowed(self, literal: RawLiteral, around: Conjunction) -> RawLiteral:
-        """A row that is there and matches nothing of before has come, and one of before that matches nothing now has
-        gone: `r(X, Y), !old r(X, _)` looks at inserted rows only, `old r(X, Y), !r(X, _)` at deleted ones. Without `_`
-        the unfolding comes to the same."""
+        """Read a window table instead, if a negated literal excludes all other rows: `r(X, Y), !old r(X, _)` reads
+        inserted rows only, `old r(X, Y), !r(X, _)` deleted ones. Without `_` the unfolding has the same effect."""
         if not isinstance(literal, Atom) or literal.state not in _NARROWER:
             return literal
         other, operation = _NARROWER[literal.state]
@@ -79,7 +66,7 @@ class States:
         return literal
 
     def _is_among(self, atom: Atom, wider: Atom) -> bool:
-        """Test whether each row that the atom matches is matched by the other. NULL matches nothing but `_`."""
+        """Test whether the other atom matches every row that this one matches. NULL matches only `_`."""
         if atom.relation != wider.relation or not any(isinstance(term, Wildcard) for term in wider.args):
             return False
         columns = self.schemas[atom.relation].columns
@@ -115,7 +102,8 @@ class States:
 
     def _literal(self, literal: RawLiteral, around: Conjunction) -> Formula:
         inner = literal.body if isinstance(literal, Not) else literal
-        moved = map_aggregates(inner, lambda atom: self._in_aggregate(atom, around))
+        terms = map_atoms(terms_of(inner), lambda atom: self._in_aggregate(atom, around))
+        moved = with_terms(inner, terms)
         if not isinstance(moved, Atom):
             return Not(moved, span=literal.span) if isinstance(literal, Not) else moved
         if moved.state == "old":
@@ -135,50 +123,50 @@ class States:
     def _never_old(self, atom: Atom, around: Conjunction) -> Formula:
         if any(isinstance(term, Wildcard) for term in atom.args):
             return Not(self._old_rows(atom, around), span=atom.span)
-        now, came, went = self._three(atom, atom.args)
-        return And((Or((Not(now), came)), Not(went)))
+        current, inserted, deleted = self._three(atom, atom.args)
+        return And((Or((Not(current), inserted)), Not(deleted)))
 
     def _three(self, atom: Atom, args: tuple[Term, ...]) -> tuple[Atom, Atom, Atom]:
-        """The atom now, among the rows that came, and among those that went."""
+        """The atom over the current, the inserted and the deleted rows."""
         names = (atom.relation, self.window(atom.relation, INSERTED), self.window(atom.relation, DELETED))
-        now, came, went = (Atom(name, args, span=atom.span) for name in names)
-        return now, came, went
+        current, inserted, deleted = (Atom(name, args, span=atom.span) for name in names)
+        return current, inserted, deleted
 
     def _old(self, atom: Atom) -> Formula:
-        """`(r(X), !r_inserted(X)) ; r_deleted(X)`. A negated literal holds for NULL, so rows with NULL in them are told
-        apart from the inserted ones by the columns that are not NULL."""
+        """`(r(X), !r_inserted(X)) ; r_deleted(X)`. A negated literal with NULL always holds, so rows with NULL are
+        compared with the inserted ones by their other columns."""
         args = tuple(self.variable("Any") if isinstance(t, Wildcard) else t for t in atom.args)
-        now, came, _ = self._three(atom, args)
-        went = Atom(self.window(atom.relation, DELETED), atom.args, span=atom.span)
+        current, inserted, _ = self._three(atom, args)
+        deleted = Atom(self.window(atom.relation, DELETED), atom.args, span=atom.span)
         columns = self.schemas[atom.relation].columns
         optional = [i for i, t in enumerate(args) if columns[i].type.nullable and isinstance(t, Variable)]
         if len(optional) > _MOST_NULLABLE:
             self._too_many(atom)
-            return went
+            return deleted
         parts: list[Formula] = []
         for count in range(len(optional) + 1):
             for nulls in combinations(optional, count):
                 tests = [_is_null(args[i], i in nulls) for i in optional]
-                parts.append(And((now, *tests, Not(self._with_nulls(came, nulls)))))
-        return Or((*parts, went))
+                parts.append(And((current, *tests, Not(self._with_nulls(inserted, nulls)))))
+        return Or((*parts, deleted))
 
-    def _with_nulls(self, came: Atom, nulls: Sequence[int]) -> Atom:
-        """The inserted rows that are NULL in these columns, as a relation of the others."""
+    def _with_nulls(self, inserted: Atom, nulls: Sequence[int]) -> Atom:
+        """The other columns of the inserted rows that are NULL in these columns, as a relation."""
         if not nulls:
-            return came
-        columns = self.schemas[came.relation].columns
+            return inserted
+        columns = self.schemas[inserted.relation].columns
         kept = [i for i in range(len(columns)) if i not in nulls]
-        name = fresh_name(f"{came.relation}_null", self.schemas)
+        name = fresh_name(f"{inserted.relation}_null", self.schemas)
         self._add(Schema(name, tuple(columns[i] for i in kept), Role.VIEW))
         row = tuple(Variable(f"X{i + 1}") for i in range(len(columns)))
         head = Atom(name, tuple(row[i] for i in kept))
-        self._define(head, And((Atom(came.relation, row), *(_is_null(row[i], True) for i in nulls))))
-        return Atom(name, tuple(came.args[i] for i in kept), span=came.span)
+        self._define(head, And((Atom(inserted.relation, row), *(_is_null(row[i], True) for i in nulls))))
+        return Atom(name, tuple(inserted.args[i] for i in kept), span=inserted.span)
 
     # ---- relations of old rows ------------------------------------------------------------------
 
     def _old_rows(self, atom: Atom, around: Conjunction) -> Atom:
-        """The atom over a relation that holds the old rows which the literals around ask for."""
+        """The atom over a relation of old rows, restricted by the literals around."""
         args = tuple(t if isinstance(t, Variable | Constant) else self.variable("Any") for t in atom.args)
         name = self.helper(f"{atom.relation}_old", atom.relation)
         guards = self._guards({v.name for t in args for v in occurrences(t)}, atom, around)
@@ -186,7 +174,7 @@ class States:
         return Atom(name, atom.args, span=atom.span)
 
     def _guards(self, names: set[str], atom: Atom, around: Conjunction) -> list[Formula]:
-        """The positive literals that are tied to these variables, directly or through each other."""
+        """The positive literals that share these variables, directly or through other literals."""
         waiting = [
             literal
             for literal in around
@@ -204,15 +192,15 @@ class States:
             waiting = [each for each in waiting if each not in tied]
         return found
 
-    def helper(self, wish: str, like: str) -> str:
-        """The name of a new relation with the columns of another; its clauses follow."""
+    def helper(self, base: str, like: str) -> str:
+        """The name of a new relation with the columns of another; `define` adds its clauses."""
         columns = tuple(Column(c.name, c.type) for c in self.schemas[like].columns)
-        name = fresh_name(wish, self.schemas)
+        name = fresh_name(base, self.schemas)
         self._add(Schema(name, columns, Role.VIEW))
         return name
 
     def define(self, clause: Clause) -> None:
-        """Adds a clause of a helper."""
+        """Add a clause of a helper."""
         self._clauses.append(clause)
 
     def _add(self, schema: Schema) -> None:
@@ -250,43 +238,3 @@ def _is_null(term: Term, yes: bool) -> Formula:
 def as_old(formula: Formula) -> Formula:
     """The formula with every literal read in the state before the window."""
     return map_atoms(formula, lambda atom: replace(atom, state=atom.state or "old"))
-
-
-def map_atoms(formula: Formula, change: Callable[[Atom], Formula]) -> Formula:
-    """The formula with every atom changed, those in aggregates too."""
-    match formula:
-        case Atom():
-            return change(replace(formula, args=_map_terms(formula.args, change)))
-        case Not():
-            return replace(formula, body=map_atoms(formula.body, change))
-        case And() | Or():
-            return replace(formula, parts=tuple(map_atoms(part, change) for part in formula.parts))
-        case _:
-            return map_aggregates(formula, change)
-
-
-def map_aggregates(literal: Formula, change: Callable[[Atom], Formula]) -> Formula:
-    """The literal with the atoms in its aggregates changed."""
-    match literal:
-        case Atom() | Test():
-            return replace(literal, args=_map_terms(literal.args, change))
-        case Comparison():
-            left, right = _map_terms((literal.left, literal.right), change)
-            return replace(literal, left=left, right=right)
-        case _:
-            raise TypeError(f"not a literal: {literal!r}")
-
-
-def _map_terms(terms: tuple[Term, ...], change: Callable[[Atom], Formula]) -> tuple[Term, ...]:
-    return tuple(_map_term(term, change) for term in terms)
-
-
-def _map_term(term: Term, change: Callable[[Atom], Formula]) -> Term:
-    match term:
-        case Call():
-            return replace(term, args=_map_terms(term.args, change))
-        case Aggregate():
-            target = None if term.target is None else _map_term(term.target, change)
-            return replace(term, target=target, body=map_atoms(term.body, change))
-        case _:
-            return term

@@ -1,7 +1,7 @@
-"""The effects of active rules on each other: which may set off which, which go round, whose order matters.
+"""The triggering graph of active rules: its edges, its cycles, and rules whose order matters.
 
-The graph is on the safe side: an edge says that an action may bring about a change that the other rule answers, found
-from the signs of changes through all views. An action that can only make a condition false is none. [Aiken, Widom &
+The graph is conservative: an edge means that an action may cause a change that triggers the other rule, judged by the
+signs of changes through all views. An action that can only make a condition false makes no edge. [Aiken, Widom &
 Hellerstein 1992]
 """
 
@@ -23,8 +23,8 @@ from upshot.core.span import Span
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An action of `source` changes `relation` (`inserted` or `deleted` rows), which can set off `target`: it answers
-    `event`, a change of that relation or of a view above it."""
+    """An action of `source` inserts into or deletes from `relation`, which can trigger `target` by `event`, a change of
+    that relation or of a view of it."""
 
     source: str
     target: str
@@ -39,7 +39,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two rules without an order, and why it would matter."""
+    """Two rules without an order, and the reason why their order matters."""
 
     first: str
     second: str
@@ -48,8 +48,8 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Triggering:
-    """`rules` in the order of their definition; `cycles` that nothing is known to end, shortest first in each group of
-    rules; `conflicts` of rules that have no order."""
+    """`rules` in the order of their definition; `cycles` that may not terminate; `conflicts` of rules without an
+    order."""
 
     rules: tuple[str, ...]
     edges: tuple[Edge, ...]
@@ -89,7 +89,7 @@ def _edges(
 
 
 def _cycles(program: CheckedProgram, edges: Sequence[Edge], events: Events) -> Iterator[tuple[Edge, ...]]:
-    """A shortest cycle through every rule that is on one, unless all that its rules do must come to an end."""
+    """A shortest cycle through every rule that is on one, unless its rules are known to terminate."""
     names = [rule.name for rule in program.rules]
     rules = {rule.name: rule for rule in program.rules}
     out: dict[str, list[Edge]] = {name: [] for name in names}
@@ -108,7 +108,7 @@ def _cycles(program: CheckedProgram, edges: Sequence[Edge], events: Events) -> I
 
 
 def _shortest(start: str, out: Mapping[str, Sequence[Edge]]) -> tuple[Edge, ...]:
-    """A shortest way from a rule back to itself; empty if there is none."""
+    """A shortest cycle through a rule; empty if there is none."""
     arrived: dict[str, Edge] = {}
     queue = deque([start])
     while queue and start not in arrived:
@@ -169,7 +169,7 @@ def _opposite(first: CheckedRule, second: CheckedRule, writes: Mapping[str, Coll
 
 
 def _later(rules: Sequence[CheckedRule]) -> dict[str, set[str]]:
-    """For each rule all that come after it by `precedes` and `follows`."""
+    """The rules that must follow each rule, by `precedes` and `follows`."""
     after: dict[str, set[str]] = {rule.name: set() for rule in rules}
     for rule in rules:
         after[rule.name].update(name for name in rule.precedes if name in after)
@@ -183,7 +183,7 @@ def _later(rules: Sequence[CheckedRule]) -> dict[str, set[str]]:
 
 
 def warn_of_interplay(program: CheckedProgram, findings: Findings) -> None:
-    """Reports cycles of rules, and rules whose order matters though they have none."""
+    """Warn of cycles of rules, and of rules without an order whose order matters."""
     if not program.rules:
         return
     found = triggering(program)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from upshot.check.clause.clause_form import (
     MOST_ALTERNATIVES,
@@ -45,7 +46,10 @@ from upshot.syntax.ast import (
     Wildcard,
     subterms,
 )
+from upshot.syntax.rebuild import rebuilt
 from upshot.values.structures import MAKE, field_function, form
+
+N = TypeVar("N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +279,8 @@ def _split(
     inner = _renaming(witnesses, taken)
     outer = _renaming(own - visible, taken)
     assert aggregate.target is not None
-    over = tuple(_renamed(part, inner) for part in body)
-    made = with_bodies(aggregate, _term(aggregate.target, inner), [over])
-    same = Comparison("=", literal.left, _term(aggregate.target, outer), span=literal.span)
-    copies = tuple(_renamed(part, outer) for part in body)
-    return (Comparison("=", literal.left, made, span=literal.span), *copies, same)
+    same = Comparison("=", literal.left, _renamed(aggregate.target, outer), span=literal.span)
+    return (replace(literal, right=_renamed(aggregate, inner)), *_renamed(body, outer), same)
 
 
 def _renaming(names: set[str], taken: set[str]) -> dict[str, str]:
@@ -290,32 +291,11 @@ def _renaming(names: set[str], taken: set[str]) -> dict[str, str]:
     return made
 
 
-def _renamed(literal: RawLiteral, names: dict[str, str]) -> RawLiteral:
-    plain = literal.body if isinstance(literal, Not) else literal
-    if isinstance(plain, Comparison) and isinstance(plain.right, Aggregate):
-        moved: RawLiteral = Comparison(
-            plain.op, _term(plain.left, names), _aggregate(plain.right, names), span=plain.span
-        )
-    else:
-        moved = with_terms(plain, [_term(each, names) for each in terms_of(plain)])
-    return Not(moved, span=literal.span) if isinstance(literal, Not) else moved
+def _renamed(root: N, names: Mapping[str, str]) -> N:
+    def visit(node: Any) -> Any:
+        return replace(node, name=names[node.name]) if isinstance(node, Variable) and node.name in names else node
 
-
-def _aggregate(aggregate: Aggregate, names: dict[str, str]) -> Aggregate:
-    bodies = [tuple(_renamed(part, names) for part in body) for body in aggregate_bodies(aggregate)]
-    target = None if aggregate.target is None else _term(aggregate.target, names)
-    return with_bodies(aggregate, target, bodies)
-
-
-def _term(term: Term, names: dict[str, str]) -> Term:
-    visit: Callable[[Term, tuple[Term, ...]], Term] = lambda each, parts: (  # noqa: E731
-        Variable(names.get(each.name, each.name), span=each.span)
-        if isinstance(each, Variable)
-        else Call(each.function, parts, span=each.span)
-        if isinstance(each, Call)
-        else each
-    )
-    return fold(term, visit)
+    return rebuilt(root, visit)
 
 
 def uses_structures(head: Atom, body: Conjunction) -> bool:

@@ -269,18 +269,15 @@ class NameCheck:
         )
 
 
-def warn_of_singletons(nodes: Iterable[Formula | Term], findings: Findings, blamed: set[int]) -> None:
-    """A variable that occurs once in a rule binds nothing: often a slip of the pen.
-
-    `blamed` are the places where an unsafe variable was reported already.
-    """
+def warn_of_singletons(nodes: Iterable[Formula | Term], findings: Findings) -> None:
+    """Warn of variables that occur once in a rule, unless they are reported as unsafe: they are often misspelled."""
     every = [v for node in nodes for v in occurrences(node)]
     counts = Counter(v.name for v in every)
     for variable in every:
         if counts[variable.name] > 1 or variable.name.startswith("_"):
             continue
-        # What has no place was made here, not written.
-        if variable.span is None or variable.span.start in blamed:
+        # A variable without a place is not of the text.
+        if variable.span is None or findings.has("unsafe-variable", variable.span):
             continue
         findings.warn(
             "singleton-variable",

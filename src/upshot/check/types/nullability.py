@@ -12,9 +12,8 @@ from collections.abc import Collection, Mapping
 from upshot.check.clause.clause_form import Conjunction, RawLiteral
 from upshot.check.names.variables import occurrences
 from upshot.core.schema import Schema
-from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Term, Test, Variable, subterms
-
-OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Formula, Not, Term, Test, Variable, subterms
+from upshot.values.conditions import OPPOSITE
 
 
 def nullable_variables(
@@ -32,7 +31,7 @@ def nullable_variables(
         if isinstance(literal, Atom):
             _atom(literal, schemas, places, guarded)
         else:
-            guarded.update(_guards(literal))
+            guarded.update(required_names(literal))
     candidates = {n for n, count in places.items() if count == 1 and n not in visible}
     candidates.update(n for n in outside if n not in places)
     return candidates - guarded
@@ -52,18 +51,18 @@ def _atom(atom: Atom, schemas: Mapping[str, Schema], places: dict[str, int], gua
         places[name] = places.get(name, 0) + 1
 
 
-def _guards(literal: RawLiteral) -> list[str]:
-    """The variables that are not NULL whenever the literal holds."""
+def required_names(literal: Formula) -> set[str]:
+    """The variables that are not NULL whenever a comparison or test holds."""
     match literal:
         case Comparison():
             sides = (t for t in (literal.left, literal.right) if not isinstance(t, Aggregate))
-            return [v.name for t in sides for v in occurrences(t)]
+            return {v.name for t in sides for v in occurrences(t)}
         case Test(name=name) if name != "is_null":
-            return [v.name for v in occurrences(literal)]
+            return {v.name for v in occurrences(literal)}
         case Not(body=Test(name="is_null")):
-            return [v.name for v in occurrences(literal)]
+            return {v.name for v in occurrences(literal)}
         case _:
-            return []
+            return set()
 
 
 def can_be_null(term: Term, nullable: Collection[str]) -> bool:

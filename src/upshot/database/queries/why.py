@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from upshot.active.firing import Cause
 from upshot.check import check
-from upshot.check.active.transitions import map_atoms
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram, CheckedRule, Clause
 from upshot.check.types.constants import fit
@@ -39,6 +38,7 @@ from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text
 from upshot.store.trouble import not_durable
 from upshot.syntax.ast import Activation, ActiveRule, And, Formula, Item
+from upshot.syntax.rebuild import map_atoms
 
 if TYPE_CHECKING:
     from upshot.database.durable.past_states import PastState

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.sql.expressions.coercion import coerced, common_type
-from upshot.sql.expressions.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_null
+from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_null
 from upshot.sql.expressions.values import Value, combinations, is_nothing
 from upshot.syntax.ast import Comparison, Constant, Formula, Term
 from upshot.values import conditions
@@ -34,7 +34,7 @@ def compared(
     span = block.statement.place(nodes[0]).to(block.statement.place(nodes[1]))
     found = []
     for when, (a, b) in combinations([left, right]):
-        made = leaf(op if value else OPPOSITE[op], a, b, certain, unknown)
+        made = leaf(op if value else conditions.OPPOSITE[op], a, b, certain, unknown)
         if isinstance(made, Comparison):
             made = replace(made, span=span)
         found.append(conjunction((*when, made)))

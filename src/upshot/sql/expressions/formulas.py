@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from upshot.check.names.variables import occurrences
-from upshot.syntax.ast import (
-    Aggregate,
-    And,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Formula,
-    Not,
-    Or,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax.ast import And, Atom, Call, Constant, Formula, Not, Or, Term, Test, Variable, Wildcard
+from upshot.syntax.rebuild import rebuilt
 
 TRUE = Test("true", ())
 FALSE = Test("false", ())
-OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def conjunction(parts: Iterable[Formula]) -> Formula:
@@ -89,40 +76,14 @@ def without_idle_names(head: Sequence[Term], parts: Sequence[Formula]) -> tuple[
     """The parts with `_` for each variable that stands in one place only, as an argument of an atom."""
     counts = Counter(v.name for node in (*head, *parts) for v in occurrences(node))
 
-    def argument(term: Term) -> Term:
-        idle = isinstance(term, Variable) and counts[term.name] == 1
-        return Wildcard(span=term.span) if idle else in_term(term, formula)
+    def visit(node: Any) -> Any:
+        if not isinstance(node, Atom):
+            return node
+        idle = (isinstance(term, Variable) and counts[term.name] == 1 for term in node.args)
+        args = (Wildcard(span=term.span) if once else term for term, once in zip(node.args, idle, strict=True))
+        return replace(node, args=tuple(args))
 
-    def formula(node: Formula) -> Formula:
-        if isinstance(node, Atom):
-            return replace(node, args=tuple(map(argument, node.args)))
-        return in_formula(node, formula)
-
-    return tuple(map(formula, parts))
-
-
-def in_formula(node: Formula, change: Callable[[Formula], Formula]) -> Formula:
-    """The node with its parts changed, and the bodies of its aggregates."""
-    match node:
-        case And(parts) | Or(parts):
-            return replace(node, parts=tuple(map(change, parts)))
-        case Not(body):
-            return replace(node, body=change(body))
-        case Comparison(_, left, right):
-            return replace(node, left=in_term(left, change), right=in_term(right, change))
-        case Atom(_, args) | Test(_, args):
-            return replace(node, args=tuple(in_term(term, change) for term in args))
-
-
-def in_term(term: Term, change: Callable[[Formula], Formula]) -> Term:
-    """The term with the bodies of its aggregates changed."""
-    match term:
-        case Aggregate():
-            return replace(term, body=change(term.body))
-        case Call(_, args):
-            return replace(term, args=tuple(in_term(each, change) for each in args))
-        case _:
-            return term
+    return rebuilt(tuple(parts), visit)
 
 
 def bound_names(parts: Iterable[Formula]) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from upshot.check.names.variables import occurrences
+from upshot.check.types.nullability import required_names
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.span import Source, Span
 from upshot.core.types import Type
@@ -21,7 +21,7 @@ from upshot.sql.queries.stages import staged
 from upshot.sql.translation import Translation
 from upshot.sql.trees import is_aggregate, unwrapped
 from upshot.sql.trouble import Statement
-from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Test, Variable
+from upshot.syntax.ast import Atom, Formula, Variable
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class Block:
         """Adds a formula; a column that it says is not NULL is known not to be."""
         for part in conjuncts(formula):
             self.conditions.append(part)
-            given = _given_names(part)
+            required = required_names(part)
             for column in self.scope.columns():
-                if column.term.name in given:
+                if column.term.name in required:
                     column.type = column.type.required()
 
     def _unified(self, node: exp.Expression) -> bool:
@@ -191,17 +191,3 @@ class Block:
             # The tree does not know where it stands; a constant of a parameter is known by its text.
             place = Span(Source(f":{name}", f":{name}"), 0, len(name) + 1)
         return plain(replace(constant, span=place), subqueries.type_of_constant(constant))
-
-
-def _given_names(part: Formula) -> set[str]:
-    """The variables that cannot be NULL where the part holds."""
-    match part:
-        case Comparison(_, left, right):
-            sides = [side for side in (left, right) if not isinstance(side, Aggregate)]
-            return {v.name for side in sides for v in occurrences(side)}
-        case Test(name) if name != "is_null":
-            return {v.name for v in occurrences(part)}
-        case Not(Test("is_null")):
-            return {v.name for v in occurrences(part)}
-        case _:
-            return set()

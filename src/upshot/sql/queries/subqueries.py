@@ -12,7 +12,7 @@ from upshot.core.types import NUMBER, Kind, Type
 from upshot.sql.expressions.coercion import coerced, common_type
 from upshot.sql.expressions.comparisons import compared
 from upshot.sql.expressions.expressions import value_of
-from upshot.sql.expressions.formulas import FALSE, OPPOSITE, TRUE, conjunction, disjunction, is_given, is_null
+from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
 from upshot.sql.expressions.values import Case, Value, combinations, plain
 from upshot.sql.names import relation_name
 from upshot.sql.queries.presence import Presence, presence
@@ -20,6 +20,7 @@ from upshot.sql.queries.sources import Scope
 from upshot.sql.translation import Branch, equality
 from upshot.sql.trees import aggregates_in, conjoined, inner_query, unwrapped
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Variable
+from upshot.values.conditions import OPPOSITE
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
