@@ -22,12 +22,12 @@ demo: $(RUN) ## run the permissions demo on the local engine, then on Spark if J
 	@$(BIN)/upshot demo
 
 test: $(DEV) ## run every test suite, a few at a time, each with a time limit
-	@$(BIN)/python tests/run_suites.py
+	@$(BIN)/python -m tests.run_suites
 
 check: $(DEV) ## check format, lint, types and layers, run the fast tests; under two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(BIN)/python tests/run_suites.py --fast
+	@$(BIN)/python -m tests.run_suites --fast
 
 bench: $(DEV) $(PATHWAY) ## compare Upshot with its peers on the same data in the same run
 	@$(BIN)/python -m bench $(BENCH)
@@ -37,14 +37,14 @@ serve: $(RUN) ## serve the dependencies example; PORT=8000, database directory .
 	@$(BIN)/upshot serve examples/dependencies.dl --files examples/facts/dependencies --store .serve --port $(PORT)
 
 soak: $(DEV) ## run random cases for MINUTES=60, a new seed each round; MINUTES=0 runs every suite once with large counts
-	@$(BIN)/python tests/run_suites.py --soak --minutes $(MINUTES)
+	@$(BIN)/python -m tests.run_suites --soak --minutes $(MINUTES)
 
 system: $(RUN) ## install the system packages of the test suites, or list the missing ones
 	@sh tests/system_packages.sh
 
 docs: $(DEV) ## build the documentation in build/site, check every link, run every example
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "build/site/index.html"
-	@$(BIN)/python tests/run_suites.py docs docstrings
+	@$(BIN)/python -m tests.run_suites docs
 
 # ---- environments --------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ def session(**settings: str) -> Any:
 
 def missing() -> Answer | None:
     """Why there can be no session here, as an answer; None if there can."""
-    from tests.run_suites import missing_for_spark  # noqa: PLC0415  (what the tests ask, too)
+    from tests.missing import missing_for_spark  # noqa: PLC0415  (what the tests ask, too)
 
     reason = missing_for_spark()
     return Answer(missing=reason) if reason else None

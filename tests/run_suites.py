@@ -1,13 +1,13 @@
 """Runs the suites, each in its own pytest process, as many at a time as there are cores and one that waits, and prints
 a table of them.
 
-    python tests/run_suites.py                  every suite, the slice that `make test` promises
-    python tests/run_suites.py --fast           small slices, without tests marked slow or deep, and types and layers
-    python tests/run_suites.py --soak           everything: large slices, random seed, tests marked deep
-    python tests/run_suites.py --soak --minutes 60
+    python -m tests.run_suites                  every suite, the slice that `make test` promises
+    python -m tests.run_suites --fast           small slices, without tests marked slow or deep, and types and layers
+    python -m tests.run_suites --soak           everything: large slices, random seed, tests marked deep
+    python -m tests.run_suites --soak --minutes 60
                                                 the tests marked deep, and the files with random cases, again and again,
                                                 each round with the next seed, until the time is up
-    python tests/run_suites.py check docs       only these
+    python -m tests.run_suites sql docs         only these
 
 How many random cases run and from which seed is in UPSHOT_CASES and UPSHOT_SEED; both are printed, so that any run can
 be repeated.
@@ -16,12 +16,10 @@ be repeated.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +31,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.missing import missing_for_browser, missing_for_spark
+
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20260131
 CASES = 120
@@ -41,15 +41,16 @@ CASES = 120
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`budget` is how many seconds the suite should take in `make test` on two cores; a hanging one is ended at eight
-    times that. `unless` names why a suite cannot run here, when it cannot. What is not `quick` is left to `make test`
-    by `make check`, which says so, and what is `deep` to `make soak`. Of a suite with a `share` only those files run,
-    unless it is soaked without an end. `tool` is a command that takes the place of pytest. One suite that `waits` for
-    other processes most of its time may run beside as many others as there are cores."""
+    """Tests that run in one process: those of `paths`, or of the folder with its name. `budget` is how many seconds it
+    should take in `make test` on two cores; a hanging one is ended at eight times that. `unless` names why a suite
+    cannot run here, when it cannot. What is not `quick` is left to `make test` by `make check`, which says so, and what
+    is `deep` to `make soak`. Of a suite with a `share` only those files run, unless it is soaked without an end. `tool`
+    is a command that takes the place of pytest. One suite that `waits` for other processes most of its time may run
+    beside as many others as there are cores."""
 
     name: str
-    path: str
     budget: int
+    paths: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     unless: str = ""
     quick: bool = True
@@ -57,6 +58,10 @@ class Suite:
     share: tuple[str, ...] = ()
     tool: tuple[str, ...] = ()
     waits: bool = False
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return self.paths or (f"tests/{self.name}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +83,6 @@ class Outcome:
     reasons: tuple[str, ...] = ()
 
 
-def missing_for_spark() -> str:
-    """What this machine lacks to run Spark, or nothing. A test that needs Spark is skipped with this reason."""
-    if importlib.util.find_spec("pyspark") is None:
-        return "needs pyspark 4.2: pip install 'upshot[spark]'"
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        return "needs Java 17 or newer: install one, or set JAVA_HOME"
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', printed.stderr + printed.stdout)
-    if version is None or int(version[1]) < _JAVA:
-        return f"needs Java {_JAVA} or newer, and {java} is {version[1] if version else 'not one'}"
-    return ""
-
-
-def missing_for_browser() -> str:
-    """Why the page cannot be looked at; empty if it can."""
-    for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
-        if not any(map(shutil.which, names)):
-            return f"needs {names[0]} (Debian: chromium chromium-driver)"
-    return ""
-
-
-_JAVA = 17
 _NO_SPARK = missing_for_spark()
 
 _ON_A_CLUSTER = (
@@ -114,37 +95,32 @@ _ON_A_CLUSTER = (
 in a soak for some minutes; `make test` has `tests/cluster/test_apart.py`."""
 
 SUITES = (
-    Suite("docstrings", "src", 60, ("--doctest-modules",)),
-    Suite("syntax", "tests/syntax", 60),
-    Suite("values", "tests/values", 60),
-    Suite("check", "tests/check", 60),
-    Suite("rewrites", "tests/rewrites", 90),
-    Suite("plan", "tests/plan", 30),
-    Suite("engine", "tests/engine", 240),
-    Suite("goldens", "tests/goldens", 60),
-    Suite("database", "tests/database", 100),
-    Suite("sql", "tests/sql", 120),
-    Suite("active", "tests/active", 120),
-    Suite("reasons", "tests/reasons", 90, quick=False),
-    Suite("revise", "tests/revise", 200, quick=False),
-    Suite("scripts", "tests/scripts", 60),
-    Suite("properties", "tests/properties", 300),
-    Suite("cli", "tests/cli", 150, quick=False),
-    Suite("docs", "tests/docs", 100),
-    Suite("bench", "tests/bench", 60, quick=False),
-    Suite("store", "tests/store", 160, quick=False),
-    Suite("service", "tests/service", 340, quick=False),
-    Suite("client", "tests/client", 90, quick=False),
-    Suite("page", "tests/page", 120, unless=missing_for_browser(), quick=False, waits=True),
-    Suite("spark", "tests/spark", 850, unless=_NO_SPARK),
-    Suite("pipeline", "tests/pipeline", 500, unless=_NO_SPARK, quick=False, waits=True),
-    Suite("cluster", "tests/cluster", 350, unless=_NO_SPARK, quick=False, waits=True),
-    Suite("spark-hdfs", "tests/spark", 240, ("--storage=hdfs",), _NO_SPARK, deep=True, share=_ON_A_CLUSTER),
+    Suite("language", 170, ("tests/values", "tests/syntax", "tests/check", "tests/plan")),
+    Suite("rewrites", 90),
+    Suite("engine", 200),
+    Suite("goldens", 100, ("tests/goldens", "tests/scripts")),
+    Suite("database", 100),
+    Suite("sql", 110),
+    Suite("active", 60),
+    Suite("reasons", 90, quick=False),
+    Suite("revise", 200, quick=False),
+    Suite("properties", 180),
+    Suite("cli", 150, quick=False),
+    Suite("docs", 140, ("src", "tests/docs"), ("--doctest-modules",)),
+    Suite("bench", 60, quick=False),
+    Suite("store", 160, quick=False),
+    Suite("service", 340, quick=False),
+    Suite("client", 90, quick=False),
+    Suite("page", 240, unless=missing_for_browser(), quick=False, waits=True),
+    Suite("spark", 700, unless=_NO_SPARK),
+    Suite("pipeline", 500, unless=_NO_SPARK, quick=False, waits=True),
+    Suite("cluster", 350, unless=_NO_SPARK, quick=False, waits=True),
+    Suite("spark-hdfs", 240, ("tests/spark",), ("--storage=hdfs",), _NO_SPARK, deep=True, share=_ON_A_CLUSTER),
 )
 
 TOOLS = (
-    Suite("types", "src", 90, tool=("mypy",)),
-    Suite("layers", "src", 60, tool=("lint-imports",)),
+    Suite("types", 90, ("src",), tool=("mypy",)),
+    Suite("layers", 60, ("src",), tool=("lint-imports",)),
 )
 """Run beside the suites of `make check`."""
 
@@ -232,7 +208,7 @@ def _slice(options: argparse.Namespace) -> Slice:
 
 def _unlisted() -> list[str]:
     """Folders with tests that no suite covers: a suite nobody runs is worse than none."""
-    covered = {s.path for s in SUITES}
+    covered = {folder for suite in SUITES for folder in suite.folders}
     folders = {
         "/".join(file.relative_to(ROOT).parts[:2]) for file in (ROOT / "tests").rglob("test_*.py") if file.is_file()
     }
@@ -240,7 +216,9 @@ def _unlisted() -> list[str]:
 
 
 def _absent(suites: list[Suite]) -> list[str]:
-    return [f"suite {s.name}: {s.path} does not exist" for s in suites if not (ROOT / s.path).exists()]
+    return [
+        f"suite {s.name}: {each} does not exist" for s in suites for each in s.folders if not (ROOT / each).exists()
+    ]
 
 
 def _run_all(suites: list[Suite], slice_: Slice, extra: list[str]) -> list[Outcome]:
@@ -282,16 +260,17 @@ def _next(waiting: list[Suite], running: list[Suite]) -> Suite | None:
 
 
 def _is_on_spark(suite: Suite) -> bool:
-    return suite.path.startswith(_ON_SPARK)
+    return suite.folders[0].startswith(_ON_SPARK)
 
 
 def _rounds(suites: list[Suite], slice_: Slice, extra: list[str], deadline: float) -> list[Outcome]:
     """Runs the files of these suites that draw random cases or are deep, round after round, Spark's beside the others.
     Deep tests run in the first round."""
     files = [
-        replace(suite, name=f"{suite.name}: {file.name}", path=str(file.relative_to(ROOT)), share=())
+        replace(suite, name=f"{suite.name}: {file.name}", paths=(str(file.relative_to(ROOT)),), share=())
         for suite in suites
-        for file in sorted((ROOT / suite.path).rglob("test_*.py"))
+        for folder in suite.folders
+        for file in sorted((ROOT / folder).rglob("test_*.py"))
         if (suite.share and str(file.relative_to(ROOT)) in suite.share)
         or (not suite.share and any(word in file.read_text(encoding="utf-8") for word in _SOAKED))
     ]
@@ -337,7 +316,7 @@ def _print(text: str) -> None:
 
 
 def _run(suite: Suite, slice_: Slice, extra: list[str], show: Callable[[str], None]) -> Outcome:
-    show(f"\n── {suite.name} · {suite.path} · seed {slice_.seed} · budget {suite.budget} s\n")
+    show(f"\n── {suite.name} · {' '.join(suite.folders)} · seed {slice_.seed} · budget {suite.budget} s\n")
     if suite.unless:
         show(f"skipped: {suite.unless}\n")
         return Outcome(suite, "skipped", reasons=(suite.unless,))
@@ -371,7 +350,7 @@ def _command(suite: Suite, slice_: Slice, extra: list[str]) -> list[str]:
         name, *arguments = suite.tool
         return [str(Path(sys.executable).with_name(name)), *arguments]
     command = [sys.executable, "-m", "pytest", "-q", "-rsxX", "-p", "no:cacheprovider", *suite.arguments]
-    command += suite.share if suite.share and slice_.patience else [suite.path]
+    command += suite.share if suite.share and slice_.patience else suite.folders
     command += ["-m", " and ".join(f"not {mark}" for mark in slice_.without)] if slice_.without else []
     return [*command, *extra]
 

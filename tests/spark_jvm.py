@@ -14,10 +14,11 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.missing import java_version
 
 PATIENCE = 600.0
 """Seconds that writing the archive may take; a quiet machine needs half a minute."""
@@ -35,14 +36,8 @@ def jvm_options() -> str:
 def archive_path() -> Path | None:
     """Where the classes of this Spark are kept for this Java; nowhere, if one of the two is missing."""
     spark = spark_home()
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else "java"
-    try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    version = re.search(r'version "([^"]+)', told)
-    return spark / f"java-{version[1]}.jsa" if spark and version else None
+    version = java_version()[1]
+    return spark / f"java-{version}.jsa" if spark and version else None
 
 
 @functools.cache

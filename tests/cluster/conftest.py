@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster, session
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
 from tests.cluster.processes import HOST
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 
 
 @pytest.fixture(scope="session")

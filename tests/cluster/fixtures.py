@@ -12,7 +12,7 @@ from tests.cluster.cluster import Cluster, missing_for_apart
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.jars import missing_for_hdfs
 from tests.cluster.object_store import ObjectStore, missing_for_object_store
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 
 
 @pytest.fixture(scope="session")

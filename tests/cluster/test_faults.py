@@ -17,7 +17,7 @@ import upshot
 from tests.cluster.cluster import Cluster, missing_for_apart, session
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.strikes import busy_jobs, newest_job
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 
 pytestmark = pytest.mark.slow
 """A cluster is started, and parts of it are killed."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import upshot
+from tests.missing import missing_for_browser
 from tests.page.browser import Browser
-from tests.run_suites import missing_for_browser
 from tests.service.serving import Running
 
 PROGRAM = """

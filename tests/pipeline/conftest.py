@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.object_store import ObjectStore, missing_for_object_store, session_settings
+from tests.missing import missing_for_spark
 from tests.pipeline.kafka import connector_jars
 from tests.pipeline.lake import Lake, Make
 from tests.pipeline.postgres import Cluster, started
-from tests.run_suites import missing_for_spark
 from upshot.core.errors import UsageError
 from upshot.pipeline.config.config import PipelineConfig, SourceConfig
 from upshot.pipeline.formats import SOURCES

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import ROOT, environment_with
 from tests.cli.test_tutorial import FENCE, console
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 from upshot.cli import main
 
 PAGES = {"tutorial-pipeline.md": 10, "how-to/data-quality.md": 8}

@@ -15,8 +15,8 @@ import pytest
 
 import upshot
 from tests.cluster.cluster import session as cluster_session
+from tests.missing import missing_for_spark
 from tests.properties.engines import Make
-from tests.run_suites import missing_for_spark
 from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
 from upshot.spark.location import LocationEntry, child, files_of, location_of, uri_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 from tests.spark.connect_slice import SHARE
 
 

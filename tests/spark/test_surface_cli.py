@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CLOSURE, ROOT, command, environment_with
-from tests.run_suites import missing_for_spark
+from tests.missing import missing_for_spark
 from upshot.cli import main
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.telling import tell
