@@ -11,8 +11,8 @@ from upshot.engine.limits import Limits
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.decomposed.parts import MOST_SHARED
 from upshot.engine.spark.engine import SparkEngine
+from upshot.engine.spark.recursion.parts import MOST_SHARED
 from upshot.engine.spark.storage.pieces import SMALL
 
 IN_FILES = 2

@@ -14,7 +14,7 @@ from tests.engine.driver import plain
 from upshot.check.program import CheckedProgram
 from upshot.engine.limits import Limits
 from upshot.engine.naive import derive, evaluate
-from upshot.engine.spark.decomposed.shard import (
+from upshot.engine.spark.recursion.shard import (
     HELD_BACK,
     PART,
     ROWS,
@@ -25,7 +25,7 @@ from upshot.engine.spark.decomposed.shard import (
     given_slots,
     shard_plan,
 )
-from upshot.engine.spark.jobs.slots import Slots
+from upshot.engine.spark.storage.slots import Slots
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, decomposition
 from upshot.spark.types import rows_for_spark, rows_from_spark

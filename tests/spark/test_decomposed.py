@@ -27,12 +27,12 @@ from upshot.syntax import parse
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.driver.copy import DriverMemory
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs
-from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.driver_copy import DriverMemory
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import private_session
 from upshot.spark.types import rows_for_spark, rows_from_spark

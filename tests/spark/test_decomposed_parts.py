@@ -14,7 +14,7 @@ from tests.properties.settings import case_count, seed_of
 from tests.spark.parts import PartsRun, decomposed, everything
 from upshot.check import check
 from upshot.core.errors import DataError, ProgramError
-from upshot.engine.spark.decomposed import shard
+from upshot.engine.spark.recursion import shard
 from upshot.syntax import parse
 
 pytest.importorskip("pyspark")

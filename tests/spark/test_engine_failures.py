@@ -15,7 +15,7 @@ from upshot.core.errors import DataError, EngineError, LimitError
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.jobs.requests import Jobs
+from upshot.engine.spark.storage.requests import Jobs
 from upshot.spark.failures import translated
 
 CLOSURE = """

@@ -22,11 +22,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
-from upshot.engine.spark.tables.spark_rows import HandedOut, SparkRows
-from upshot.engine.spark.tables.statements import sifted
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs
+from upshot.engine.spark.storage.spark_rows import HandedOut, SparkRows
+from upshot.engine.spark.storage.statements import sifted
 from upshot.spark.location import child, files_of
 from upshot.spark.preflight import shared_workspace
 from upshot.spark.session import is_connect, private_session

@@ -29,7 +29,7 @@ LEFT_OUT: dict[str, set[str]] = {
     "engine/local/storage/arrow_codec.py _decode": set(),
     "engine/local/storage/codec.py _required_encoder": set(),
     "engine/local/storage/codec.py decode": set(),
-    "engine/spark/tables/input_rows.py _ACCEPTS": set(),
+    "engine/spark/storage/input_rows.py _ACCEPTS": set(),
     "engine/user_functions.py _CLASSES": {"RECORD"},
     "engine/user_functions.py _fitting": {"BOOLEAN", "DATE", "DECIMAL", "RECORD"},
     "export/postgres_terms.py _TYPES": {"DECIMAL", "RECORD"},

@@ -98,7 +98,7 @@ def refuse_unfit_workers(session: Any) -> None:
 
 def _imported(batches: Iterator[Any]) -> Iterator[Any]:
     # By name: this package lies below the one that workers need.
-    importlib.import_module("upshot.engine.spark.decomposed.shard")
+    importlib.import_module("upshot.engine.spark.recursion.shard")
     yield from batches
 
 

@@ -9,14 +9,14 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.one_task import one_task
-from upshot.engine.spark.jobs.requests import Jobs, Steps, Task, run_together
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
 from upshot.engine.spark.rounds.screening import screen
 from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.engine.spark.tables.statements import TableStatement, settle_assuming, settle_statements
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.requests import Jobs, Steps, Task, run_together
+from upshot.engine.spark.storage.statements import TableStatement, settle_assuming, settle_statements
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan

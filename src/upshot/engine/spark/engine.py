@@ -16,22 +16,22 @@ from upshot.core.schema import Role, Schema
 from upshot.engine.limits import Limits
 from upshot.engine.saved import Saved
 from upshot.engine.spark.attempt import Attempt
-from upshot.engine.spark.decomposed.parts import MOST_SHARED
 from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
-from upshot.engine.spark.driver.copy import DriverMemory
 from upshot.engine.spark.frames.functor_udfs import using_functions
 from upshot.engine.spark.frames.rule_frames import lenient_digits
 from upshot.engine.spark.installed import Asked, Installed, answered
 from upshot.engine.spark.installed import release as _release
-from upshot.engine.spark.jobs.requests import Jobs, Steps
-from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.recursion.parts import MOST_SHARED
+from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.rounds.component import ComponentStart
 from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.driver_copy import DriverMemory
+from upshot.engine.spark.storage.input_rows import InputRows, adopted
 from upshot.engine.spark.storage.pieces import SMALL, Piece
-from upshot.engine.spark.tables.input_rows import InputRows, adopted
-from upshot.engine.spark.tables.spark_rows import HandedOut
-from upshot.engine.spark.tables.statements import StatementKind, TableStatement, key_conflicts, sifted
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.requests import Jobs, Steps
+from upshot.engine.spark.storage.spark_rows import HandedOut
+from upshot.engine.spark.storage.statements import StatementKind, TableStatement, key_conflicts, sifted
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
 from upshot.plan.choice import best_rows

@@ -12,11 +12,11 @@ from upshot.core.schema import Schema
 from upshot.engine.spark.demand.on_demand import OnDemandViews
 from upshot.engine.spark.demand.queries import Query
 from upshot.engine.spark.frames.one_task import one_task
-from upshot.engine.spark.jobs.requests import Jobs, Steps
-from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.recursion.recursion import Recursion
+from upshot.engine.spark.storage.input_rows import InputRows
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.input_rows import InputRows
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import Jobs, Steps
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.rewrite.demand.demand import DemandProgram

@@ -17,12 +17,12 @@ from upshot.engine.limits import Limits
 from upshot.engine.spark.frames.aggregates import group_values
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.frames.set_frames import within
-from upshot.engine.spark.jobs.requests import Jobs, Steps
 from upshot.engine.spark.rounds.derivations import new_rows
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
-from upshot.engine.spark.tables.statements import sifted
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics, spilled
+from upshot.engine.spark.storage.requests import Jobs, Steps
+from upshot.engine.spark.storage.statements import sifted
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of, waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State

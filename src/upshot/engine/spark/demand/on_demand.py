@@ -11,14 +11,14 @@ from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.demand_rounds import DemandRounds
+from upshot.engine.spark.demand.in_driver import DemandInDriver
 from upshot.engine.spark.demand.queries import Given
-from upshot.engine.spark.driver.copy import DriverMemory
-from upshot.engine.spark.driver.demand import DemandInDriver
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.driver_copy import DriverMemory
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
-from upshot.engine.spark.tables.statements import sifted
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics, rows_without
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
+from upshot.engine.spark.storage.statements import sifted
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, rows_without
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import change_program, group_plans, groups_of, unheard
 from upshot.plan.following import stored_in

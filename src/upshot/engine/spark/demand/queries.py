@@ -14,9 +14,9 @@ from upshot.core.schema import Role, Schema
 from upshot.engine.spark.frames.aggregates import group_values
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.pieces import Piece, nothing, united
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.plan.order_body import Resolved
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan

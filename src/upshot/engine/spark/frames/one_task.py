@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from upshot.engine.spark.tables.table import FrameTable
+    from upshot.engine.spark.storage.table import FrameTable
 
 FEW = 10_000
 """The most rows of all relations together for one task."""

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from upshot.core.schema import Column, Schema
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.rounds.component import Propagation
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import MixedPiece, Piece, nothing
-from upshot.engine.spark.tables.table import MOST_LAYERS, rows_without, spilled
+from upshot.engine.spark.storage.requests import FrameRequest, Steps
+from upshot.engine.spark.storage.table import MOST_LAYERS, rows_without, spilled
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.spark.types import framed
 from upshot.syntax.ast import Variable

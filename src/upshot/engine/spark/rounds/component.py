@@ -12,14 +12,14 @@ from upshot.core.errors import LimitError
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import Jobs, Steps
-from upshot.engine.spark.recursion import Recursion
+from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.rounds.counts import count
 from upshot.engine.spark.rounds.derivations import new_rows
 from upshot.engine.spark.rounds.groups import grouped
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, signed
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics, rows_without, settle_whole, spilled
+from upshot.engine.spark.storage.requests import Jobs, Steps
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, rows_without, settle_whole, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans

@@ -12,10 +12,10 @@ from upshot.core.rows import Row
 from upshot.core.types import NUMBER
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.set_frames import within
-from upshot.engine.spark.jobs.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, in_driver, united
-from upshot.engine.spark.tables.table import FrameTable, settle_whole
+from upshot.engine.spark.storage.requests import BRANCHES, FrameRequest, Steps
+from upshot.engine.spark.storage.table import FrameTable, settle_whole
 from upshot.engine.work import ViewWork
 from upshot.spark.types import column_names
 

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.engine.spark.frames.one_task import in_one_part
 from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.jobs.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
+from upshot.engine.spark.storage.requests import BRANCHES, FrameRequest, Steps
 from upshot.engine.work import ViewWork
 
 

@@ -11,10 +11,10 @@ from upshot.core.schema import Schema
 from upshot.core.types import Type
 from upshot.engine.spark.frames.aggregates import group_values, groups
 from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
-from upshot.engine.spark.tables.table import FrameTable, settle_whole
+from upshot.engine.spark.storage.requests import FrameRequest, Steps
+from upshot.engine.spark.storage.table import FrameTable, settle_whole
 from upshot.engine.work import ViewWork
 from upshot.syntax.ast import Atom
 

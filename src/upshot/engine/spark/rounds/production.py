@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.production_schedule import scheduled
 from upshot.engine.rule_processor import Consideration, RuleProcessor
-from upshot.engine.spark.jobs.requests import Steps
 from upshot.engine.spark.rounds.component import Propagation
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
-from upshot.engine.spark.tables.table import TableStatistics, rows_without, settle_whole, spilled
+from upshot.engine.spark.storage.requests import Steps
+from upshot.engine.spark.storage.table import TableStatistics, rows_without, settle_whole, spilled
 from upshot.plan.component_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.spark.types import framed

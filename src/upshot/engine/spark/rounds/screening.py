@@ -16,9 +16,9 @@ from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.pieces import LocalPiece, united
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.requests import FrameRequest, Steps
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Change, State
 from upshot.plan.rule_plans import MATCHED, guard_plans

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from upshot.core.rows import Row
 from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, in_driver, nothing, united
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import FrameRequest, Steps
+from upshot.engine.spark.storage.table import FrameTable
 
 Key = tuple[int, ...]
 

@@ -9,10 +9,10 @@ from upshot.check.program import CheckedProgram, ViewOptions
 from upshot.core.schema import Role, Schema
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
-from upshot.engine.spark.driver.copy import DriverCopy, DriverMemory, needed_bytes
-from upshot.engine.spark.jobs.requests import Jobs
+from upshot.engine.spark.storage.driver_copy import DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import Jobs
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, compile_program
 from upshot.rewrite.stratified import stratified

@@ -13,9 +13,9 @@ from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER
 from upshot.engine.spark.frames.set_frames import without
-from upshot.engine.spark.jobs.requests import FrameRequest, Steps, lost_rows
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import SMALL, LocalPiece, Piece, Types, nothing
+from upshot.engine.spark.storage.requests import FrameRequest, Steps, lost_rows
 from upshot.plan.rule_plan import Change, State
 from upshot.spark.types import framed
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from upshot.check.program import CheckedProgram
 from upshot.core.errors import LimitError
 from upshot.engine.limits import Limits
-from upshot.engine.spark.decomposed.parts import MOST_SHARED, Decomposed
-from upshot.engine.spark.driver.copy import DriverMemory
-from upshot.engine.spark.driver.recursion import RecursionInDriver
-from upshot.engine.spark.jobs.requests import Jobs, Steps
+from upshot.engine.spark.recursion.in_driver import RecursionInDriver
+from upshot.engine.spark.recursion.parts import MOST_SHARED, Decomposed
+from upshot.engine.spark.storage.driver_copy import DriverMemory
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import Jobs, Steps
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import best_rows
 from upshot.plan.pivot import decomposition

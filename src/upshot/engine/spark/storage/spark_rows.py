@@ -20,9 +20,9 @@ from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
-from upshot.engine.spark.jobs.requests import checked_table, lost_rows, spark_table
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece
+from upshot.engine.spark.storage.requests import checked_table, lost_rows, spark_table
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
 from upshot.spark.location import runs_here, spark_path

@@ -13,11 +13,11 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.local.storage.restore import read_rows
-from upshot.engine.spark.jobs.requests import Jobs, spark_table
 from upshot.engine.spark.storage.contents import Contents
+from upshot.engine.spark.storage.input_rows import decoded
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing
-from upshot.engine.spark.tables.input_rows import decoded
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import Jobs, spark_table
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
 from upshot.spark.types import arrow_schema_for_spark
 

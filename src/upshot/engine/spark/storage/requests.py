@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from upshot.core.errors import EngineError
 from upshot.engine.spark.frames.one_task import next_job
 from upshot.engine.spark.frames.rule_frames import hubs_split
-from upshot.engine.spark.jobs.slots import Slots
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, nothing, united
+from upshot.engine.spark.storage.slots import Slots
 from upshot.spark.failures import translated
 from upshot.spark.types import arrow_schema_for_spark, column_names
 from upshot.spark.workspace import StoredRows, Workspace

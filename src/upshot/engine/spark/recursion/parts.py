@@ -16,7 +16,9 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
-from upshot.engine.spark.decomposed.shard import (
+from upshot.engine.spark.frames.rule_frames import heads
+from upshot.engine.spark.frames.set_frames import within
+from upshot.engine.spark.recursion.shard import (
     HELD_BACK,
     OUTGROWN,
     PART,
@@ -28,13 +30,11 @@ from upshot.engine.spark.decomposed.shard import (
     given_slots,
     shard_plan,
 )
-from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.frames.set_frames import within
-from upshot.engine.spark.jobs.requests import FrameRequest, Jobs, Steps, lost_rows
-from upshot.engine.spark.jobs.slots import Slots
 from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing, united
-from upshot.engine.spark.tables.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps, lost_rows
+from upshot.engine.spark.storage.slots import Slots
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans

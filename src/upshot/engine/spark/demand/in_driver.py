@@ -18,10 +18,10 @@ from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local.queries.answers import Answers
 from upshot.engine.local.queries.on_demand import LocalOnDemandViews
 from upshot.engine.spark.demand.queries import Given
-from upshot.engine.spark.driver.copy import Codes, DriverCopy, DriverMemory, needed_bytes
-from upshot.engine.spark.jobs.requests import Jobs
+from upshot.engine.spark.storage.driver_copy import Codes, DriverCopy, DriverMemory, needed_bytes
 from upshot.engine.spark.storage.pieces import Piece
-from upshot.engine.spark.tables.table import FrameTable
+from upshot.engine.spark.storage.requests import Jobs
+from upshot.engine.spark.storage.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.on_demand import OnDemand
 from upshot.plan.program_plan import ProgramPlan
