@@ -19,7 +19,7 @@ from tests.spark.conftest import SETTINGS
 from tests.spark.engine_driver import SparkDriver
 from tests.spark.packing import failures
 from tests.spark.test_conformance_random import PACK, histories, named, packs
-from upshot.engine.spark.frames import one_task
+from upshot.engine.spark.frames import joins
 
 ALONE = {
     "spark.master": "local[1]",
@@ -45,7 +45,7 @@ def commit_beyond_memory(spark: Any, location: str | None = None) -> str:
     level = log.level
     log.setLevel(logging.INFO)
     try:
-        with mock.patch.object(one_task, "MOST_HASHED", 1000), SparkDriver(spark, text, location=location) as it:
+        with mock.patch.object(joins, "MOST_HASHED", 1000), SparkDriver(spark, text, location=location) as it:
             it.change(insert=dict.fromkeys(("a", "b", "c"), chain))
             it.assert_exact()
             it.change(insert={"a": [("30", "3")]}, delete={"b": [chain[9]]})

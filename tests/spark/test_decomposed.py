@@ -28,9 +28,8 @@ from upshot.syntax import parse
 pytest.importorskip("pyspark")
 
 from upshot.engine.spark.recursion.recursion import Recursion
-from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.driver_copy import DriverMemory
-from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, nothing
+from upshot.engine.spark.storage.pieces import SMALL, Contents, FilePiece, LocalPiece, Piece, nothing
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs
 from upshot.engine.spark.storage.table import FrameTable
 from upshot.spark.preflight import shared_workspace

@@ -13,7 +13,7 @@ from tests.properties.strategies import STRATEGIES
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from upshot.database.database import Database
 from upshot.engine.spark.engine import SparkEngine
-from upshot.engine.spark.rounds.counts import count
+from upshot.engine.spark.rounds.derivations import count
 
 
 @pytest.mark.parametrize("small", [IN_FILES, 1000], ids=["in files", "in the driver"])

@@ -12,7 +12,8 @@ from tests.spark.engine_driver import SparkDriver
 
 pytest.importorskip("pyspark")
 
-from upshot.engine.spark.frames import one_task
+from upshot.engine.spark.frames import joins
+from upshot.plan.rule_plan import State
 
 PROGRAM = """
 .decl edge(x: number, y: number) .decl closed(x: number)
@@ -54,7 +55,7 @@ def test_a_round_over_a_few_rows_is_one_job_of_spark(spark: Any, monkeypatch: py
         it.assert_exact()
         actions = loaded + it.work.jobs
     assert jobs == [actions]
-    monkeypatch.setattr(one_task, "FEW", 0)
+    monkeypatch.setattr(joins, "FEW", 0)
     with SparkDriver(spark, PROGRAM) as it, counted(spark) as jobs:
         it.change(insert={"edge": CHAIN, "closed": [(9,)]})
         it.change(**changes)
@@ -78,7 +79,7 @@ def test_a_task_builds_no_more_tables_than_its_memory_holds(spark: Any) -> None:
         it.change(insert={"a": CHAIN, "b": CHAIN})
         it.assert_exact()
     physical = "".join(plan.partition("== Physical Plan ==")[2] for plan in plans)
-    assert 0 < physical.count("ShuffledHashJoin") <= one_task.MOST_HASHED
+    assert 0 < physical.count("ShuffledHashJoin") <= joins.MOST_HASHED
     assert physical.count("BroadcastHashJoin") > 0
 
 
@@ -87,12 +88,12 @@ def test_rows_in_files_are_for_many_tasks(spark: Any) -> None:
         it.change(insert={"edge": CHAIN, "closed": [(9,)]})
         tables = it.engine._now.tables
         assert not tables["edge"].committed.is_local
-        with one_task.one_task([tables["closed"]]):
-            assert one_task.is_alone()
-            tables["edge"].old_frame()
-            assert not one_task.is_alone()
-        with one_task.one_task(tables.values()):
-            assert not one_task.is_alone()
+        with joins.one_task([tables["closed"]]):
+            assert joins.is_alone()
+            tables["edge"].frame(State.OLD)
+            assert not joins.is_alone()
+        with joins.one_task(tables.values()):
+            assert not joins.is_alone()
 
 
 @pytest.mark.parametrize(("small", "jobs"), [(1000, [1, 1, 1]), (100, [2, 1, 1])], ids=["in the driver", "in files"])

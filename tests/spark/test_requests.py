@@ -22,10 +22,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece
+from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs
-from upshot.engine.spark.storage.spark_rows import HandedOut, SparkRows
+from upshot.engine.spark.storage.spark_rows import RowSources, SparkRows
 from upshot.engine.spark.storage.statements import sifted
 from upshot.spark.location import child, files_of
 from upshot.spark.preflight import shared_workspace
@@ -136,7 +135,7 @@ def test_every_read_compares_the_number_of_rows_with_the_one_that_is_known(
     assert isinstance(piece, FilePiece)
     few = answers.workspace.put([rows.table.slice(0, 20)], rows.table.schema)
     replaced = FilePiece([StoredRows(few.folder, few.files, piece.count)], piece.types)
-    lender = HandedOut(spark, answers.session, answers.workspace)
+    lender = RowSources(spark, answers.session, answers.workspace)
     source = SparkRows(Schema("r", (Column("x", NUMBER),)), replaced, lender)
     reads: dict[str, Callable[[], object]] = {
         "by the driver": lambda: answers.read(replaced),

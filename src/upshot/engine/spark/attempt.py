@@ -8,7 +8,7 @@ from functools import partial
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.on_demand import OnDemandTask
-from upshot.engine.spark.frames.one_task import one_task
+from upshot.engine.spark.frames.joins import one_task
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation

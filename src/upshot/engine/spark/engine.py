@@ -24,14 +24,13 @@ from upshot.engine.spark.installed import release as _release
 from upshot.engine.spark.recursion.parts import MOST_SHARED
 from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.rounds.component import ComponentStart
-from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.driver_copy import DriverMemory
 from upshot.engine.spark.storage.input_rows import InputRows, adopted
-from upshot.engine.spark.storage.pieces import SMALL, Piece
+from upshot.engine.spark.storage.pieces import SMALL, Contents, Piece
 from upshot.engine.spark.storage.requests import Jobs, Steps
-from upshot.engine.spark.storage.spark_rows import HandedOut
-from upshot.engine.spark.storage.statements import StatementKind, TableStatement, key_conflicts, sifted
-from upshot.engine.spark.storage.table import FrameTable, TableStatistics
+from upshot.engine.spark.storage.spark_rows import RowSources
+from upshot.engine.spark.storage.statements import StatementKind, TableStatement, key_conflicts
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, sifted
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import Work
 from upshot.plan.choice import best_rows
@@ -39,6 +38,7 @@ from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, estimate
 from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, keeps_counts, remade
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
+from upshot.plan.rule_plan import State
 from upshot.spark.failures import OUT_OF_MEMORY, TOO_LARGE_TO_SEND
 from upshot.spark.memory import driver_memory
 from upshot.spark.preflight import shared_workspace
@@ -88,7 +88,7 @@ class SparkEngine:
         self._memory = DriverMemory(driver_memory(session) if driver is None else driver)
         self._answers = Jobs(self._session, self._workspace, small=small)
         self._given = InputRows(self._answers)
-        self._handed_out = HandedOut(session, self._session, self._workspace)
+        self._handed_out = RowSources(session, self._session, self._workspace)
         self._now = Installed()
         self._before: Installed | None = None
         self.is_narrowed = False
@@ -358,7 +358,7 @@ class SparkEngine:
             return Contents(types)
         if before.on_demand is not None and view in before.unstored:
             return Contents.of((yield from before.on_demand.rows(view)))
-        return before.tables[view].logical()
+        return before.tables[view].contents(State.OLD)
 
     def _delta(self, name: str) -> tuple[Rows, Rows]:
         table, schema = self._now.tables[name], self._now.schemas[name]
@@ -415,7 +415,7 @@ class SparkEngine:
         return self._contents(name).count
 
     @without_call_sites()
-    def _contents(self, name: str) -> Piece | Contents:
+    def _contents(self, name: str) -> Piece:
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
             return self._sending(lambda: self._answers.run(views.rows(name)))
@@ -446,7 +446,7 @@ class SparkEngine:
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
             return (yield from views.present(name, rows))
-        there = yield from sifted(rows, self._reading(name).logical(), self._session, present=True)
+        there = yield from sifted(rows, self._reading(name).contents(State.OLD), self._session, present=True)
         return there.count
 
     def query(

@@ -11,7 +11,7 @@ from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.engine.spark.demand.on_demand import OnDemandViews
 from upshot.engine.spark.demand.queries import Query
-from upshot.engine.spark.frames.one_task import one_task
+from upshot.engine.spark.frames.joins import one_task
 from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.storage.input_rows import InputRows
 from upshot.engine.spark.storage.pieces import Piece

@@ -15,14 +15,12 @@ from upshot.core.errors import LimitError
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.frames.aggregates import group_values
+from upshot.engine.spark.frames.joins import within
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.frames.set_frames import within
 from upshot.engine.spark.rounds.derivations import new_rows
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, joined
 from upshot.engine.spark.storage.requests import Jobs, Steps
-from upshot.engine.spark.storage.statements import sifted
-from upshot.engine.spark.storage.table import FrameTable, TableStatistics, spilled
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, sifted, spilled
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of, waits_for
 from upshot.plan.rule_plan import Change, RulePlan, State
@@ -171,7 +169,7 @@ class DemandRounds:
     def _take(self, name: str, rows: Piece) -> Steps[None]:
         if rows.count:
             self._grown[name].append(rows)
-            contents = self._known[name].changed(nothing(rows.types), rows)
+            contents = self._known[name].plus(rows)
             self._known[name] = yield from spilled(contents, self._small)
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:

@@ -13,12 +13,10 @@ from upshot.engine.limits import Limits
 from upshot.engine.spark.demand.demand_rounds import DemandRounds
 from upshot.engine.spark.demand.in_driver import DemandInDriver
 from upshot.engine.spark.demand.queries import Given
-from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.driver_copy import DriverMemory
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, united
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, nothing, united
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
-from upshot.engine.spark.storage.statements import sifted
-from upshot.engine.spark.storage.table import FrameTable, TableStatistics, rows_without
+from upshot.engine.spark.storage.table import FrameTable, TableStatistics, differences, sifted
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import change_program, group_plans, groups_of, unheard
 from upshot.plan.following import stored_in
@@ -100,8 +98,7 @@ class OnDemandViews:
         rows = (yield from self._whole(shown, "new", work)) if shown else {}
         for view, piece in rows.items():
             contents, old = Contents.of(piece), (yield from before(view))
-            came = yield from rows_without(contents, old, self._session)
-            went = yield from rows_without(old, contents, self._session)
+            came, went = yield from differences(old, contents, self._session)
             self._settle(view, came, went, contents)
         for view in self.unstored:
             table = self._tables[view]

@@ -12,7 +12,7 @@ from upshot.check.program import CheckedProgram, Clause
 from upshot.core.errors import UsageError
 from upshot.core.schema import Role, Schema
 from upshot.engine.spark.frames.aggregates import group_values
-from upshot.engine.spark.frames.one_task import in_one_part
+from upshot.engine.spark.frames.joins import in_one_part
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.storage.pieces import Piece, nothing, united
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
@@ -106,7 +106,7 @@ class Query:
             return self._given[relation].frame(self._session)
         if relation not in self._own:
             table = self._tables[relation]
-            return table.new_frame() if self._is_new else table.old_frame()
+            return table.frame(State.NEW if self._is_new else State.OLD)
         frame = self._own[relation]
         return frame if frame is not None else nothing(self._schemas[relation].types).frame(self._session)
 

@@ -19,7 +19,7 @@ from upshot.core.errors import Error, OverflowError_
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type, decimal_of, scaled_integer
 from upshot.engine.spark.frames.functor_udfs import arrow_function, functions_in_use
-from upshot.engine.spark.frames.one_task import in_one_part
+from upshot.engine.spark.frames.joins import in_one_part
 from upshot.engine.user_functions import UserFunction, folded
 from upshot.rewrite.shapes import conjunction
 from upshot.spark.failures import CarriedError, marked, place

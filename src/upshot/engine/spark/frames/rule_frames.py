@@ -28,8 +28,7 @@ from upshot.engine.spark.frames.expressions import (
     reserved_checked,
     same,
 )
-from upshot.engine.spark.frames.one_task import beside, in_one_part, is_alone, sent
-from upshot.engine.spark.frames.set_frames import all_equal
+from upshot.engine.spark.frames.joins import all_equal, beside, in_one_part, is_alone, sent
 from upshot.plan.rule_plan import (
     Absent,
     Action,

@@ -15,6 +15,7 @@ from upshot.engine.spark.storage.requests import Jobs
 from upshot.engine.spark.storage.table import FrameTable
 from upshot.engine.work import ViewWork
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan, compile_program
+from upshot.plan.rule_plan import State
 from upshot.rewrite.stratified import stratified
 
 
@@ -81,7 +82,7 @@ class RecursionInDriver:
             copy = self._copy = DriverCopy(self._plan, self._limits, self._jobs, self._memory)
             copy.bound()
             for name in self._component.reads:
-                for insert, piece in tables[name].new_logical().changes():
+                for insert, piece in tables[name].contents(State.NEW).parts():
                     copy.stage(name, piece, insert=insert)
             copy.propagate()
             found = {view: copy.piece(self._schema(view), copy.rows_in(view, NEW)) for view in views}

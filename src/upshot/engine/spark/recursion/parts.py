@@ -16,8 +16,8 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
 from upshot.engine.limits import Limits, in_bytes
+from upshot.engine.spark.frames.joins import within
 from upshot.engine.spark.frames.rule_frames import heads
-from upshot.engine.spark.frames.set_frames import within
 from upshot.engine.spark.recursion.shard import (
     HELD_BACK,
     OUTGROWN,
@@ -30,8 +30,7 @@ from upshot.engine.spark.recursion.shard import (
     given_slots,
     shard_plan,
 )
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing, united
+from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, local_and_files, nothing, united
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps, lost_rows
 from upshot.engine.spark.storage.slots import Slots
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics
@@ -363,7 +362,7 @@ class _SharedTables:
         """The relations in some state; files that none of them has are forgotten."""
         before, self._fetched = self._fetched, {}
         return {
-            name: tuple((insert, self.table(piece, before)) for insert, piece in each.changes())
+            name: tuple((insert, self.table(piece, before)) for insert, piece in each.parts())
             for name, each in contents.items()
         }
 
@@ -377,8 +376,8 @@ class _SharedTables:
                     known = self._fetched.get(piece.files)
                 self._fetched[piece.files] = known if known is not None else self._jobs.read(piece)
                 return self._fetched[piece.files]
-            case MixedPiece():
-                return pa.concat_tables([self.table(part, before) for part in piece.parts])
+            case Contents():
+                return pa.concat_tables([self.table(part, before) for part in local_and_files(piece)])
 
 
 def bytes_of(tables: Iterable[FrameTable]) -> int:

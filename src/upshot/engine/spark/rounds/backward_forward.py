@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from upshot.core.schema import Column, Schema
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.rounds.component import Propagation
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import MixedPiece, Piece, nothing
+from upshot.engine.spark.storage.pieces import Contents, Piece, nothing
 from upshot.engine.spark.storage.requests import FrameRequest, Steps
 from upshot.engine.spark.storage.table import MOST_LAYERS, rows_without, spilled
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
@@ -97,15 +96,15 @@ class BackwardForwardPropagation(Propagation):
         self._looked, self._unproven = self._nothing(), self._nothing()
         for view in self._views:
             rows = left.get(view, nothing(self._views[view].types))
-            for piece in (self._gone[view].as_piece(), self._proven[view].as_piece(), rows):
-                self._looked[view] = _plus(self._looked[view], piece)
-            self._unproven[view] = _plus(self._unproven[view], rows)
+            for piece in (self._gone[view], self._proven[view], rows):
+                self._looked[view] = self._looked[view].plus(piece)
+            self._unproven[view] = self._unproven[view].plus(rows)
 
     def _left(self, lost: Rows) -> Steps[Rows]:
         """The lost rows without a proof so far."""
         left = {}
         for view, rows in lost.items():
-            left[view] = yield from rows_without(_plus(Contents(rows.types), rows), self._proven[view], self._session)
+            left[view] = yield from rows_without(Contents.of(rows), self._proven[view], self._session)
         return left
 
     def _look_at(self, rows: Rows) -> Steps[None]:
@@ -121,8 +120,8 @@ class BackwardForwardPropagation(Propagation):
                 self._unproven[view] = Contents.of(piece)
 
     def _prove(self, view: str, rows: Piece) -> None:
-        self._unproven[view] = self._unproven[view].changed(rows, nothing(rows.types))
-        self._proven[view] = _plus(self._proven[view], rows)
+        self._unproven[view] = self._unproven[view].minus(rows)
+        self._proven[view] = self._proven[view].plus(rows)
 
     def _ask(self, width: int) -> Steps[Rows]:
         """For each row without a proof, at most this many unvisited premises per rule."""
@@ -152,12 +151,11 @@ class BackwardForwardPropagation(Propagation):
 
     def _add(self, contents: dict[str, Contents], rows: Rows) -> Steps[None]:
         for view, each in rows.items():
-            contents[view] = yield from spilled(_plus(contents[view], each), self._small)
+            contents[view] = yield from spilled(contents[view].plus(each), self._small)
 
     def _without(self, view: str, contents: Mapping[str, Contents]) -> Contents:
         """The old rows of a view without some of them."""
-        rows = contents[view].as_piece()
-        return self._views[view].committed.changed(rows, nothing(rows.types))
+        return self._views[view].committed.minus(contents[view])
 
     # ---- frames ----------------------------------------------------------------------------------------------------
 
@@ -168,10 +166,7 @@ class BackwardForwardPropagation(Propagation):
         if state is not State.KEPT:
             return super()._read(relation, state)
         table = self._tables[relation]
-        if not table.deleted.count:
-            return table.old_frame()
-        kept = table.logical().changed(table.deleted, nothing(table.types))
-        return kept.frame(self._session, framed(table.types))
+        return table.contents(State.OLD).minus(table.deleted).frame(self._session, framed(table.types))
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
         """Of a searching rule, a few premises per row: the least ones, so that rules pick the same derivation."""
@@ -190,13 +185,6 @@ class BackwardForwardPropagation(Propagation):
         by = [F.col(f"c{i}") for i in range(len(asked), len(columns))] or [F.lit(True)]
         place = F.dense_rank().over(Window.partitionBy(*by).orderBy(*asked))
         return rows.withColumn("place", place).filter(F.col("place") <= self._width).select(*asked)
-
-
-def _plus(contents: Contents, rows: Piece) -> Contents:
-    """With rows that are not there."""
-    for part in rows.parts if isinstance(rows, MixedPiece) else (rows,):
-        contents = contents.changed(nothing(part.types), part)
-    return contents
 
 
 def _count(rows: Rows) -> int:

@@ -13,11 +13,8 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
 from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.recursion.recursion import Recursion
-from upshot.engine.spark.rounds.counts import count
-from upshot.engine.spark.rounds.derivations import new_rows
-from upshot.engine.spark.rounds.groups import grouped
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, nothing, signed
+from upshot.engine.spark.rounds.derivations import count, grouped, new_rows
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, in_driver, nothing, signed
 from upshot.engine.spark.storage.requests import Jobs, Steps
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics, rows_without, settle_whole, spilled
 from upshot.engine.work import ViewWork
@@ -60,7 +57,7 @@ class Propagation:
         self._views = {view: tables[view] for view in plan.views}
         self._working = {view: table.committed for view, table in self._views.items()}
         """The new state of the views so far."""
-        self._driving: dict[tuple[str, Change], Piece | Contents] = {}
+        self._driving: dict[tuple[str, Change], Piece] = {}
         """The rows that drive the rules of the next round, for the component's own views."""
 
     # ---- strategies --------------------------------------------------------------------------------------------
@@ -141,7 +138,7 @@ class Propagation:
             for view, deleted in over.items():
                 self.work.deleted += deleted.count
                 self._driving[view, Change.DELETED] = deleted
-                self._working[view] = self._working[view].changed(deleted.as_piece(), nothing(deleted.types))
+                self._working[view] = self._working[view].minus(deleted)
             yield from self._rounds(
                 "rederive", Change.REDERIVED, remaining, present=True, take=self._rederiving(remaining)
             )
@@ -180,13 +177,13 @@ class Propagation:
 
     def _insert(self, view: str, rows: Piece) -> None:
         self.work.inserted += rows.count
-        self._working[view] = self._working[view].changed(nothing(rows.types), rows)
+        self._working[view] = self._working[view].plus(rows)
 
     def _rederiving(self, remaining: dict[str, Contents]) -> Taken:
         def take(view: str, rows: Piece) -> None:
             self.work.rederived += rows.count
-            remaining[view] = remaining[view].changed(rows, nothing(rows.types))
-            self._working[view] = self._working[view].changed(nothing(rows.types), rows)
+            remaining[view] = remaining[view].minus(rows)
+            self._working[view] = self._working[view].plus(rows)
 
         return take
 
@@ -278,7 +275,7 @@ class Propagation:
     def _drive(self, relation: str, change: Change) -> DataFrame:
         return self._change(relation, change).frame(self._session)
 
-    def _change(self, relation: str, change: Change) -> Piece | Contents:
+    def _change(self, relation: str, change: Change) -> Piece:
         if relation in self._views:
             known = self._driving.get((relation, change))
             return known if known is not None else nothing(self._views[relation].types)
@@ -287,9 +284,7 @@ class Propagation:
     def _few(self, plan: RulePlan) -> LocalPiece:
         """The changed rows that drive a plan, which are in the driver."""
         assert plan.driver is not None
-        rows = self._change(plan.driver.match.relation, plan.driver.change)
-        assert isinstance(rows, LocalPiece)
-        return rows
+        return in_driver(self._change(plan.driver.match.relation, plan.driver.change))
 
     def _driven(self, plan: RulePlan) -> bool:
         """Test whether anything drives the plan."""
@@ -318,8 +313,7 @@ class Propagation:
         """Test whether the rows that drive the plan are in the driver."""
         if plan.driver is None or plan.driver.change is Change.ALL:
             return True
-        rows = self._change(plan.driver.match.relation, plan.driver.change)
-        return rows.is_local if isinstance(rows, Contents) else isinstance(rows, LocalPiece)
+        return self._change(plan.driver.match.relation, plan.driver.change).is_local
 
     def _has_seeds(self, stage: str) -> bool:
         """Test whether anything drives the stage: a change of the right sign in a relation outside the component."""
@@ -344,6 +338,6 @@ class Propagation:
 
 def _adding_to(contents: dict[str, Contents]) -> Taken:
     def take(view: str, rows: Piece) -> None:
-        contents[view] = contents[view].changed(nothing(rows.types), rows)
+        contents[view] = contents[view].plus(rows)
 
     return take

@@ -11,10 +11,9 @@ from upshot.core.operations import DELETED, INSERTED
 from upshot.engine.production_schedule import scheduled
 from upshot.engine.rule_processor import Consideration, RuleProcessor
 from upshot.engine.spark.rounds.component import Propagation
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, joined, nothing
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, joined, nothing
 from upshot.engine.spark.storage.requests import Steps
-from upshot.engine.spark.storage.table import TableStatistics, rows_without, settle_whole, spilled
+from upshot.engine.spark.storage.table import TableStatistics, differences, settle_whole, spilled
 from upshot.plan.component_plans import production_plan
 from upshot.plan.rule_plan import Change, RulePlan, State
 from upshot.spark.types import framed
@@ -58,8 +57,8 @@ class ProductionPropagation(Propagation):
             changes |= {(name, DELETED): table.deleted, (name, INSERTED): table.inserted}
         yield from self._process(changes)
         for view, table in self._views.items():
-            came = yield from rows_without(self._written[view, INSERTED], self._written[view, DELETED], self._session)
-            went = yield from rows_without(self._written[view, DELETED], self._written[view, INSERTED], self._session)
+            inserted, deleted = self._written[view, INSERTED], self._written[view, DELETED]
+            came, went = yield from differences(deleted, inserted, self._session)
             table.settle(table.committed.changed(went, came), came, went)
 
     def _process(self, changes: dict[tuple[str, str], Piece]) -> Steps[None]:
@@ -67,7 +66,7 @@ class ProductionPropagation(Propagation):
         rules = {rule.name: rule for rule in self.plan.production}
         self._seen: dict[str, dict[str, Contents]] = {}
         self._before = dict(self._working)
-        self._contexts: dict[str, tuple[dict[str, Contents], dict[tuple[str, Change], Piece | Contents]]] = {}
+        self._contexts: dict[str, tuple[dict[str, Contents], dict[tuple[str, Change], Piece]]] = {}
         """Of the rules whose turn it is: what `old` views are, and what drives them."""
         self._written = {
             (view, operation): Contents(table.types)
@@ -91,7 +90,7 @@ class ProductionPropagation(Propagation):
         statistics = TableStatistics(self._tables, self._size)
         plans = []
         for turn, rule in zip(turns, rules, strict=True):
-            driving: dict[tuple[str, Change], Piece | Contents] = {}
+            driving: dict[tuple[str, Change], Piece] = {}
             relation, operation = rule.trigger
             if relation in self._views:
                 driving[relation, _CHANGE[operation]] = getattr(turn.window.of(relation), operation)
@@ -117,12 +116,10 @@ class ProductionPropagation(Propagation):
 
     def _write(self, view: str, rule: ProductionRule, rows: Piece) -> Steps[None]:
         operation = rule.clause.head.state
-        none = nothing(self._views[view].types)
-        gone, come = (rows, none) if operation == DELETED else (none, rows)
-        changed = self._working[view].changed(gone, come)
+        working = self._working[view]
+        changed = working.minus(rows) if operation == DELETED else working.plus(rows)
         self._working[view] = yield from spilled(changed, self._small)
-        written = self._written[view, operation].changed(none, rows)
-        self._written[view, operation] = yield from spilled(written, self._small)
+        self._written[view, operation] = yield from spilled(self._written[view, operation].plus(rows), self._small)
         if operation == DELETED:
             self.work.deleted += rows.count
         elif rule.group is RulePurpose.REINSERT:

@@ -13,12 +13,12 @@ from upshot.core.schema import Schema
 from upshot.engine.limits import BudgetExceeded, Limits
 from upshot.engine.local import LocalEngine
 from upshot.engine.local.storage.restore import read_rows
-from upshot.engine.spark.storage.contents import Contents
 from upshot.engine.spark.storage.input_rows import decoded
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece, nothing
+from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, local_and_files, nothing
 from upshot.engine.spark.storage.requests import Jobs, spark_table
 from upshot.engine.spark.storage.table import FrameTable
 from upshot.plan.program_plan import ProgramPlan
+from upshot.plan.rule_plan import State
 from upshot.spark.types import arrow_schema_for_spark
 
 Codes = NDArray[np.int64]
@@ -98,7 +98,7 @@ class DriverCopy(LocalEngine):
         steps = table.steps_since(known) if known is not None else None
         self._staged.add(name)
         if steps is None or any(step.change is None for step in steps):
-            self._replace(name, table.logical())
+            self._replace(name, table.contents(State.OLD))
             return
         for inserted, deleted in (step.change for step in steps if step.change is not None):
             self.stage(name, deleted, insert=False)
@@ -109,7 +109,7 @@ class DriverCopy(LocalEngine):
         with self._bounded(name):
             table.retract_all(as_view=False)
             table.reserve(contents.count)
-        for insert, piece in contents.changes():
+        for insert, piece in contents.parts():
             self.stage(name, piece, insert=insert)
 
     def stage(self, name: str, piece: Piece, *, insert: bool) -> None:
@@ -145,12 +145,12 @@ class DriverCopy(LocalEngine):
             case LocalPiece():
                 if piece.count:
                     yield from read_rows(self._codec, schema, piece.table)
-            case MixedPiece():
-                for part in piece.parts:
-                    yield from self.coded(schema, part)
             case FilePiece():
                 for table in self._tables_of(piece):
                     yield from read_rows(self._codec, schema, table)
+            case Contents():
+                for part in local_and_files(piece):
+                    yield from self.coded(schema, part)
 
     def _tables_of(self, piece: FilePiece) -> Iterator[pa.Table]:
         workspace = self._jobs.workspace

@@ -30,8 +30,7 @@ from upshot.engine.local.storage.encode_rows import encode_rows
 from upshot.engine.local.storage.storage import Storage
 from upshot.engine.saved import Saved
 from upshot.engine.spark.frames.functor_udfs import arrow_function
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, Piece, nothing, with_one_nan
+from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, nothing, with_one_nan
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps, checked_rows, local_piece
 from upshot.engine.spark.storage.table import FrameTable, spilled
 from upshot.spark.failures import translated

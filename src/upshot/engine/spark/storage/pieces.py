@@ -1,11 +1,13 @@
-"""Sets of rows of known size: small ones in the driver, large ones as Parquet files. Importing this imports pyspark."""
+"""Sets of rows of known size: small ones in the driver, large ones as Parquet files. Importing this imports pyspark.
+
+A set never changes: `plus` and `minus` make another one that shares the files.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
 from upshot.core.types import NUMBER, Kind, Type
-from upshot.engine.spark.frames.one_task import reads_files
+from upshot.engine.spark.frames.joins import reads_files, within, without
 from upshot.spark.failures import translated
 from upshot.spark.location import exact_path
 from upshot.spark.types import (
@@ -32,34 +34,65 @@ SMALL = 50_000
 Types = tuple[Type, ...]
 
 
-class LocalPiece:
+class _RowSet:
+    """A set of rows, whose frame is made once per session."""
+
+    __slots__ = ("_frame", "types")
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self.types: Types = tuple(types)
+        self._frame: tuple[SparkSession, DataFrame] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Test whether all rows are in the driver."""
+        return False
+
+    def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
+        """All rows; `types`: only as many leading columns."""
+        if not self.is_local:
+            reads_files()
+        if self._frame is None or self._frame[0] is not session:
+            self._frame = session, self._read(session)
+        if types is None or len(types) == len(self.types):
+            return self._frame[1]
+        return self._frame[1].select(*column_names(len(types)))
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        raise NotImplementedError
+
+    def folders(self) -> Iterator[str]:
+        """The folders of its files, which must stay as long as it does."""
+        return iter(())
+
+
+class LocalPiece(_RowSet):
     """Rows in the driver, as a table of Spark's types and as tuples, each made from the other when needed. The rows are
     distinct; one NaN and one zero represent all, so that tuples compare as sets of rows do."""
 
-    __slots__ = ("_frame", "_places", "_rows", "_table", "types")
+    __slots__ = ("_places", "_rows", "_table")
 
     def __init__(self, table: pa.Table | None, types: Sequence[Type], rows: list[Row] | None = None) -> None:
-        self.types: Types = tuple(types)
+        super().__init__(types)
         self._table, self._rows = table, rows
         self._places: dict[Row, int] | None = None
-        self._frame: tuple[Any, DataFrame] | None = None
 
     @classmethod
     def of(cls, rows: Iterable[Row], types: Sequence[Type]) -> LocalPiece:
         return cls(None, types, with_one_nan(list(rows), types))
 
     @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
     def count(self) -> int:
-        if self._rows is not None:
-            return len(self._rows)
-        assert self._table is not None
-        return int(self._table.num_rows)
+        return len(self._rows) if self._rows is not None else int(self.table.num_rows)
 
     @property
     def table(self) -> pa.Table:
         if self._table is None:
-            assert self._rows is not None
-            self._table = rows_for_spark(self._rows, self.types)
+            self._table = rows_for_spark(self.rows, self.types)
         return self._table
 
     @property
@@ -70,37 +103,36 @@ class LocalPiece:
 
     @property
     def places(self) -> dict[Row, int]:
-        """The rows with their numbers: what is looked up here is in the set."""
+        """The rows with their numbers, for lookups."""
         if self._places is None:
             self._places = {row: number for number, row in enumerate(self.rows)}
         return self._places
 
-    def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
-        if self._frame is None or self._frame[0] is not session:
-            # Spark takes an empty chunk for the end of the table, and loses what comes after it.
-            whole = self.table.combine_chunks()
-            self._frame = session, session.createDataFrame(whole, spark_schema(self.types))
-        return _narrowed(self._frame[1], self.types, types)
+    def _read(self, session: SparkSession) -> DataFrame:
+        # Spark takes an empty chunk for the end of the table, and loses all rows behind it.
+        return session.createDataFrame(self.table.combine_chunks(), spark_schema(self.types))
 
-    def without(self, others: Container[Row]) -> LocalPiece:
-        return self._selected([number for number, row in enumerate(self.rows) if row not in others])
-
-    def within(self, others: Container[Row]) -> LocalPiece:
-        return self._selected([number for number, row in enumerate(self.rows) if row in others])
-
-    def _selected(self, numbers: list[int]) -> LocalPiece:
+    def where(self, condition: Callable[[Row], bool]) -> LocalPiece:
+        """The rows that satisfy a condition."""
+        numbers = [number for number, row in enumerate(self.rows) if condition(row)]
         if len(numbers) == self.count:
             return self
         rows = [self.rows[number] for number in numbers]
         table = self._table.take(pa.array(numbers, pa.int64())) if self._table is not None else None
         return LocalPiece(table, self.types, rows)
 
+    def without(self, others: Container[Row]) -> LocalPiece:
+        return self.where(lambda row: row not in others)
+
+    def within(self, others: Container[Row]) -> LocalPiece:
+        return self.where(lambda row: row in others)
+
     def plus(self, other: LocalPiece) -> LocalPiece:
-        """Both together; they have no row in common."""
+        """The rows of both, which have none in common."""
         if not other.count or not self.count:
             return self if not other.count else other
         rows = self._rows + other._rows if self._rows is not None and other._rows is not None else None
-        # What is there already as a table is not converted again, row by row.
+        # Rows that are in a table already are not converted again, one by one.
         if rows is not None and (self._table is None or other._table is None) and self.count < 4 * other.count:
             return LocalPiece(None, self.types, rows)
         return LocalPiece(pa.concat_tables([self.table, other.table]).combine_chunks(), self.types, rows)
@@ -111,38 +143,28 @@ class LocalPiece:
             return self
         return LocalPiece.of([row[: len(types)] for row in self.rows], types)
 
-    def folders(self) -> Iterator[str]:
-        return iter(())
 
-
-class FilePiece:
+class FilePiece(_RowSet):
     """Rows in named Parquet files. `names` are the columns' names in the files, by default c0 … cn; `types` may be
     fewer than the files have columns."""
 
-    __slots__ = ("_folders", "_frame", "count", "files", "names", "types")
+    __slots__ = ("_folders", "count", "files", "names")
 
     def __init__(self, stored: Iterable[StoredRows], types: Sequence[Type], names: Sequence[str] | None = None) -> None:
+        super().__init__(types)
         stored = tuple(stored)
         self.files = tuple(file for each in stored for file in each.files)
         self.count = sum(each.rows for each in stored)
-        self.types = tuple(types)
         self.names = tuple(names) if names is not None else None
         self._folders = tuple(each.folder for each in stored)
-        self._frame: tuple[Any, DataFrame] | None = None
 
     @property
     def columns(self) -> list[str]:
         """The columns' names in the files."""
         return list(self.names) if self.names is not None else column_names(len(self.types))
 
-    def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
-        reads_files()
-        if self._frame is None or self._frame[0] is not session:
-            self._frame = session, self._read(session)
-        return _narrowed(self._frame[1], self.types, types)
-
     def _read(self, session: SparkSession) -> DataFrame:
-        # Also in the session of a user, who may have Spark pass over files that are not there.
+        # Also in the session of a user, who may have told Spark to ignore missing files.
         reader = session.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
         paths = [exact_path(uri) for uri in self.files]
         try:
@@ -152,10 +174,12 @@ class FilePiece:
             raise translated(error) from error
         return frame if self.names is None else frame.toDF(*column_names(len(self.types)))
 
-    def plus(self, other: FilePiece) -> FilePiece | None:
-        """Both as one, if their files are alike; they have no row in common."""
-        if (self.names, self.types) != (other.names, other.types):
-            return None
+    def is_like(self, other: FilePiece) -> bool:
+        """Test whether the files have the same columns, so that one frame reads all of them."""
+        return (self.names, self.types) == (other.names, other.types)
+
+    def plus(self, other: FilePiece) -> FilePiece:
+        """The rows of both, whose files are alike and have no row in common."""
         return self._with((*self.files, *other.files), self.count + other.count, (*self._folders, *other._folders))
 
     def _with(self, files: tuple[str, ...], count: int, folders: tuple[str, ...]) -> FilePiece:
@@ -174,30 +198,180 @@ class FilePiece:
         return iter(self._folders)
 
 
-class MixedPiece:
-    """Parts that have no row in common, in the driver and in files."""
+class Contents(_RowSet):
+    """Files, and changes to them: the rows of `below`, without those of `deleted`, with those of `files`, without those
+    of `removed`, with those of `added`; the last two are in the driver.
 
-    __slots__ = ("_frame", "count", "parts", "types")
+    All rows of `deleted` and `removed` are in the rows below them, none of `files` and `added` is.
+    """
 
-    def __init__(self, parts: Iterable[LocalPiece | FilePiece], types: Sequence[Type]) -> None:
-        self.parts, self.types = tuple(parts), tuple(types)
-        self.count = sum(part.count for part in self.parts)
-        self._frame: tuple[Any, DataFrame] | None = None
+    __slots__ = ("_stored", "added", "below", "count", "deleted", "files", "removed")
 
-    def frame(self, session: SparkSession, types: Sequence[Type] | None = None) -> DataFrame:
-        reads_files()
-        if self._frame is None or self._frame[0] is not session:
-            self._frame = session, united([part.frame(session) for part in self.parts])
-        return _narrowed(self._frame[1], self.types, types)
+    def __init__(
+        self, types: Sequence[Type], *, below: Contents | None = None, deleted: Piece | None = None,
+        files: FilePiece | None = None, removed: LocalPiece | None = None, added: LocalPiece | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(types)
+        self.below, self.deleted, self.files = below, deleted, files
+        self.removed = removed if removed is not None else nothing(types)
+        self.added = added if added is not None else nothing(types)
+        stored = sum(part.count for part in (below, files) if part is not None)
+        self.count: int = stored - (deleted.count if deleted is not None else 0) - self.removed.count + self.added.count
+        self._stored: tuple[SparkSession, DataFrame] | None = None
 
-    def narrowed(self, types: Sequence[Type]) -> MixedPiece:
-        return MixedPiece([part.narrowed(types) for part in self.parts], types)
+    @classmethod
+    def of(cls, piece: Piece) -> Contents:
+        """The rows of a piece."""
+        return cls(piece.types).plus(piece)
+
+    @property
+    def is_local(self) -> bool:
+        return self.files is None and self.below is None
+
+    @property
+    def overlay(self) -> int:
+        """The number of rows in the driver."""
+        return self.removed.count + self.added.count
+
+    @property
+    def layers(self) -> int:
+        return 1 + (self.below.layers if self.below is not None else 0)
 
     def folders(self) -> Iterator[str]:
-        return (folder for part in self.parts for folder in part.folders())
+        for part in (self.below, self.deleted, self.files):
+            if part is not None:
+                yield from part.folders()
+
+    @property
+    def is_sum(self) -> bool:
+        """Test whether nothing was taken away from the files."""
+        taken = self.deleted is not None or self.removed.count
+        return not taken and (self.below is None or self.below.is_sum)
+
+    def piece(self) -> Piece | None:
+        """The rows as a piece, if nothing was taken away from the files."""
+        if self.is_local:
+            return self.added
+        if not self.is_sum:
+            return None
+        return self if self.below is not None or self.added.count else self.files
+
+    def parts(self) -> Iterator[tuple[bool, LocalPiece | FilePiece]]:
+        """Pieces to insert (True) or delete in this order, which make up all rows; see `local_and_files`."""
+        if self.below is not None:
+            yield from self.below.parts()
+        if self.deleted is not None:
+            yield from ((False, part) for part in local_and_files(self.deleted))
+        if self.files is not None:
+            yield True, self.files
+        yield from ((insert, rows) for insert, rows in ((False, self.removed), (True, self.added)) if rows.count)
+
+    def narrowed(self, types: Sequence[Type]) -> Contents:
+        """Only the first columns, by which alone the rows are distinct."""
+        if len(types) == len(self.types):
+            return self
+        return Contents(
+            types,
+            below=self.below.narrowed(types) if self.below is not None else None,
+            deleted=self.deleted.narrowed(types) if self.deleted is not None else None,
+            files=self.files.narrowed(types) if self.files is not None else None,
+            removed=self.removed.narrowed(types),
+            added=self.added.narrowed(types),
+        )
+
+    # ---- frames --------------------------------------------------------------------------------------------
+
+    def _read(self, session: SparkSession) -> DataFrame:
+        if self.is_local:
+            return self.added.frame(session)
+        frame = self.stored(session)
+        if self.removed.count:
+            frame = without(frame, self.removed.frame(session), self.types, small=True)
+        return frame.unionAll(self.added.frame(session)) if self.added.count else frame
+
+    def stored(self, session: SparkSession) -> DataFrame:
+        """The rows in files, before those that were removed and added in the driver."""
+        reads_files()
+        if self._stored is not None and self._stored[0] is session:
+            return self._stored[1]
+        frames = []
+        if self.below is not None:
+            frame = self.below.frame(session)
+            if self.deleted is not None:
+                frame = without(frame, self.deleted.frame(session), self.types, small=self.deleted.is_local)
+            frames.append(frame)
+        if self.files is not None:
+            frames.append(self.files.frame(session))
+        self._stored = session, united(frames)
+        return self._stored[1]
+
+    def hits(
+        self, session: SparkSession, keys: DataFrame, types: Sequence[Type], columns: Sequence[int] | None = None
+    ) -> DataFrame:
+        """The rows in files that have one of a few keys in these columns (by default the first ones)."""
+        return within(self.stored(session), keys, types, columns, small=True)
+
+    def sift(self, rows: LocalPiece, hits: Iterable[Piece], *, present: bool) -> LocalPiece:
+        """The rows that are, or are not, here; `hits` are those of them that the files have."""
+        found = [in_driver(piece).places for piece in hits]
+        added, removed = self.added.places, self.removed.places
+
+        def is_here(row: Row) -> bool:
+            return row in added or (row not in removed and any(row in places for places in found))
+
+        return rows.where(lambda row: is_here(row) == present)
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def changed(self, deleted: Piece, inserted: Piece) -> Contents:
+        """Without rows that are here, then with rows that are not; no row is in both."""
+        return self.minus(deleted).plus(inserted)
+
+    def minus(self, rows: Piece) -> Contents:
+        """Without rows, all of which are here."""
+        if isinstance(rows, Contents) and rows.is_local:
+            rows = rows.added
+        if not rows.count:
+            return self
+        if not isinstance(rows, LocalPiece):
+            return Contents(self.types, below=self, deleted=rows)
+        removed = self.removed if self.is_local else self.removed.plus(rows.without(self.added.places))
+        return self._overlaid(removed, self.added.without(rows.places))
+
+    def plus(self, rows: Piece) -> Contents:
+        """With further rows, none of which is here."""
+        if not rows.count:
+            return self
+        match rows:
+            case LocalPiece():
+                back = rows.within(self.removed.places) if self.removed.count else nothing(self.types)
+                if not back.count:
+                    return self._overlaid(self.removed, self.added.plus(rows))
+                return self._overlaid(self.removed.without(back.places), self.added.plus(rows.without(back.places)))
+            case FilePiece():
+                if self.removed.count or (self.files is not None and not self.files.is_like(rows)):
+                    return Contents(self.types, below=self, files=rows)
+                files = self.files.plus(rows) if self.files is not None else rows
+                return Contents(self.types, below=self.below, deleted=self.deleted, files=files, added=self.added)
+            case Contents():
+                return reduce(Contents.plus, local_and_files(rows), self)
+
+    def _overlaid(self, removed: LocalPiece, added: LocalPiece) -> Contents:
+        return Contents(
+            self.types, below=self.below, deleted=self.deleted, files=self.files, removed=removed, added=added
+        )
 
 
-Piece = LocalPiece | FilePiece | MixedPiece
+Piece = LocalPiece | FilePiece | Contents
+"""Rows in the driver, in files, or both; contents are a piece if nothing was taken away from their files."""
+
+
+def local_and_files(piece: Piece) -> list[LocalPiece | FilePiece]:
+    """The parts of a piece, which have no row in common."""
+    if not isinstance(piece, Contents):
+        return [piece]
+    assert piece.is_sum, "a set of rows from whose files nothing was taken was expected"
+    return [part for _, part in piece.parts()]
 
 
 def in_driver(piece: Piece) -> LocalPiece:
@@ -213,12 +387,9 @@ def nothing(types: Sequence[Type]) -> LocalPiece:
 
 def joined(pieces: Iterable[Piece], types: Sequence[Type]) -> Piece:
     """All rows of the pieces, which have none in common."""
-    parts = [part for piece in pieces for part in (piece.parts if isinstance(piece, MixedPiece) else (piece,))]
-    here = reduce(LocalPiece.plus, (part for part in parts if isinstance(part, LocalPiece)), nothing(types))
-    files = [part for part in parts if isinstance(part, FilePiece) and part.count]
-    if not files:
-        return here
-    return MixedPiece((*files, here) if here.count else files, types)
+    found = reduce(Contents.plus, pieces, Contents(types)).piece()
+    assert found is not None
+    return found
 
 
 def signed(pieces: Sequence[tuple[LocalPiece, int]]) -> LocalPiece:
@@ -246,9 +417,3 @@ def with_one_nan(rows: list[Row], types: Sequence[Type]) -> list[Row]:
     if not any(type.kind is Kind.FLOAT for type in types):
         return rows
     return [tuple(math.nan if v != v else v for v in row) for row in rows]
-
-
-def _narrowed(frame: DataFrame, types: Types, wanted: Sequence[Type] | None) -> DataFrame:
-    if wanted is None or len(wanted) == len(types):
-        return frame
-    return frame.select(*column_names(len(wanted)))

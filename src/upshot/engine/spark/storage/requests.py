@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import islice
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.errors import EngineError
-from upshot.engine.spark.frames.one_task import next_job
+from upshot.engine.spark.frames.joins import next_job
 from upshot.engine.spark.frames.rule_frames import hubs_split
 from upshot.engine.spark.storage.pieces import SMALL, FilePiece, LocalPiece, Piece, Types, nothing, united
 from upshot.engine.spark.storage.slots import Slots
@@ -48,6 +48,7 @@ Request = FrameRequest | LocalPiece
 """Rows of the driver are requested as files, which the driver writes: no job takes part."""
 
 T = TypeVar("T")
+K = TypeVar("K")
 Steps = Generator[Sequence[Request], list[Piece], T]
 """A computation in rounds: it yields requests, and is sent the answers in the same order."""
 
@@ -96,20 +97,17 @@ class Jobs:
 
     def run(self, steps: Steps[T]) -> T:
         """Run one computation to its end."""
-        (result,) = self.run_all([steps])
-        return result
+        try:
+            asks = next(steps)
+            while True:
+                asks = steps.send(self.answer(asks))
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def run_all(self, computations: Sequence[Steps[T]]) -> list[T]:
-        """Computations that have nothing to do with each other, to their ends: each round of all of them is one job,
-        where it is small."""
-        results: dict[int, T] = {}
-
-        def kept(number: int, steps: Steps[T]) -> Steps[None]:
-            results[number] = yield from steps
-
-        tasks = [Task(str(n), functools.partial(kept, n, steps)) for n, steps in enumerate(computations)]
-        run_together(tasks, self)
-        return [results[number] for number in range(len(computations))]
+        """Run independent computations to their ends: each round of all of them is one job, where it is small."""
+        return self.run(in_step(computations))
 
     # ---- small -----------------------------------------------------------------------------------------------
 
@@ -260,11 +258,35 @@ def lost_rows(known: int, found: int, name: str = "") -> EngineError:
 # ---- computations that advance together ------------------------------------------------------------------------
 
 
+def in_step(computations: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """Independent computations as one: the requests of a round of all of them are answered together."""
+    results: dict[int, T] = {}
+    asked: dict[int, Sequence[Request]] = {}
+    answers: Mapping[int, Any] = dict.fromkeys(range(len(computations)))
+    while answers:
+        asked.clear()
+        for number, found in answers.items():
+            try:
+                asked[number] = computations[number].send(found)
+            except StopIteration as end:
+                results[number] = end.value
+        if asked:
+            found = yield [ask for asks in asked.values() for ask in asks]
+        answers = _shared_out(asked, found) if asked else {}
+    return [results[number] for number in range(len(computations))]
+
+
+def _shared_out(asked: Mapping[K, Sequence[Request]], answers: Sequence[Piece]) -> dict[K, list[Piece]]:
+    """The answers by computation."""
+    rest = iter(answers)
+    return {key: list(islice(rest, len(asks))) for key, asks in asked.items()}
+
+
 def run_together(
     tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str, int], None] = lambda name, jobs: None
 ) -> None:
-    """Run all tasks to their ends, the active ones in lockstep: whatever can start has started, and the requests of a
-    round are answered together.
+    """Run all tasks to their ends, the active ones in lockstep: every task that can start has started, and the requests
+    of a round are answered together.
 
     `took_part` is called after every round, for every task in it, with the number of jobs.
     """
@@ -278,7 +300,7 @@ def run_together(
             assert not waiting, "tasks wait for each other"
             return
         before = answers.jobs
-        found = _answered(asked, answers)
+        found = _shared_out(asked, answers.answer([ask for asks in asked.values() for ask in asks]))
         for name in asked:
             took_part(name, answers.jobs - before)
         for name, steps in list(active.items()):
@@ -311,12 +333,3 @@ def _begin(
             waiting = [each for each in waiting if each is not task]
             progress = True
     return waiting
-
-
-def _answered(asked: Mapping[str, Sequence[Request]], answers: Jobs) -> dict[str, list[Piece]]:
-    every = answers.answer([ask for asks in asked.values() for ask in asks])
-    found, first = {}, 0
-    for name, asks in asked.items():
-        found[name] = every[first : first + len(asks)]
-        first += len(asks)
-    return found

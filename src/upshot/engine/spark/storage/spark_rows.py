@@ -1,4 +1,4 @@
-"""Rows handed out: small ones are in the driver, large ones stay in files until somebody looks."""
+"""Row sources of users: small ones are in the driver, large ones stay in files until they are read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,7 @@ from upshot.core.errors import UsageError
 from upshot.core.row_order import RowOrder
 from upshot.core.rows import Row, Rows
 from upshot.core.schema import Schema
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import FilePiece, LocalPiece, MixedPiece, Piece
+from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, local_and_files
 from upshot.engine.spark.storage.requests import checked_table, lost_rows, spark_table
 from upshot.spark.failures import translated
 from upshot.spark.lent_rows import MOST_IN_PLAN
@@ -30,8 +30,6 @@ from upshot.spark.types import arrow_schema_for_spark, column_names, framed, row
 from upshot.spark.workspace import Workspace
 
 # ---- ordered rows ------------------------------------------------------------------------------------------
-# Rows of pieces in the order of their files: any part of them is read without the others.
-
 
 _AT_ONCE = 1 << 16
 """Rows of a file that are read at a time."""
@@ -40,8 +38,8 @@ _Tables = Callable[[], Iterator[pa.Table]]
 
 
 class OrderedRows:
-    """A reader of parts. It is quickest where one part follows another: then every file is read once, some rows at a
-    time. Threads take turns."""
+    """Rows of a piece in the order of its files: any part of them is read without the others. It is quickest where one
+    part follows another: then every file is read once, some rows at a time. Threads take turns."""
 
     def __init__(self, schema: Schema, piece: Piece, workspace: Workspace) -> None:
         self._schema, self._guard = schema, threading.Lock()
@@ -70,7 +68,7 @@ class OrderedRows:
             place += table.num_rows
 
     def _move_to(self, place: int) -> None:
-        """Have the rows here of which one has this place."""
+        """Read the table that holds the row at this place."""
         number = bisect_right(self._ends, place)
         if self._open is None or number != self._number or place < self._place:
             self._number, self._place = number, self._ends[number - 1] if number else 0
@@ -100,54 +98,38 @@ class Part:
 
 
 def _files(piece: Piece, columns: int, workspace: Workspace) -> Iterator[tuple[int, _Tables]]:
-    """For each file how many rows it has, and a reader of them; rows of the driver are like a file."""
-    parts: Sequence[LocalPiece | FilePiece] = piece.parts if isinstance(piece, MixedPiece) else (piece,)
-    for part in parts:
+    """For each file its number of rows, and a reader; rows of the driver are like a file."""
+    for part in local_and_files(piece):
         if isinstance(part, LocalPiece):
-            yield part.count, _local(part, columns)
+            table = part.table.select(column_names(columns))
+            yield part.count, partial(iter, [table])
             continue
         for uri, rows in zip(part.files, workspace.counts(part.files), strict=True):
-            yield rows, _filed(uri, part.columns[:columns], workspace)
-
-
-def _local(part: LocalPiece, columns: int) -> _Tables:
-    return lambda: iter([part.table.select(column_names(columns))])
-
-
-def _filed(uri: str, names: list[str], workspace: Workspace) -> _Tables:
-    return lambda: workspace.tables([uri], names, _AT_ONCE)
+            yield rows, partial(workspace.tables, [uri], part.columns[:columns], _AT_ONCE)
 
 
 # ---- rows --------------------------------------------------------------------------------------------------
 
 
 class SparkRows:
-    """A row source over rows that never change. Its files are kept while it lives, as far as that is seen when a change
-    begins or ends, and for good once a DataFrame was given out that reads them; closing the engine removes them."""
+    """A row source over rows that never change. Its files are kept as long as it is alive at the begin or end of a
+    change, and for good once a DataFrame reads them; closing the engine removes them."""
 
     __slots__ = (
-        "__weakref__",
-        "_count",
-        "_filed",
-        "_held",
-        "_lender",
-        "_making",
-        "_ordered",
-        "_table",
-        "is_lent",
-        "schema",
-    )
+        "__weakref__", "_count", "_filed", "_making", "_ordered", "_piece", "_sources", "_table", "is_lent", "schema",
+    )  # fmt: skip
 
-    def __init__(self, schema: Schema, held: Piece | Contents, lender: HandedOut) -> None:
+    def __init__(self, schema: Schema, piece: Piece, sources: RowSources) -> None:
         self.schema = schema
-        self._held: Piece | Contents | None = held
-        self._lender: HandedOut | None = lender
+        # Contents that are all in the driver are a local piece.
+        self._piece: Piece | None = piece.added if isinstance(piece, Contents) and piece.is_local else piece
+        self._sources: RowSources | None = sources
         self._table: pa.Table | None = None
         self._filed: FilePiece | None = None
-        """Rows of the driver, in files for DataFrames that were given out."""
+        """Rows of the driver, in files for DataFrames of the user."""
         self._ordered: OrderedRows | None = None
         self._making = threading.Lock()
-        self._count = held.count
+        self._count = piece.count
         self.is_lent = False
         """True if a DataFrame of the user reads the files."""
 
@@ -155,50 +137,41 @@ class SparkRows:
         return self._count
 
     def tuples(self) -> list[Row]:
-        local = self._local()
-        if local is not None and local.types == self.schema.types:
-            return local.rows
+        if isinstance(self._piece, LocalPiece) and self._piece.types == self.schema.types:
+            return self._piece.rows
         return rows_from_spark(self._fetched(), self.schema.types)
 
     def some(self, count: int) -> list[Row]:
         """At most this many rows, any; the others are not fetched."""
-        if self._is_here or self._table is not None:
+        if self._is_here:
             return self.tuples()[:count]
-        held, lender = self._open()
-        try:
-            table = held.frame(lender.private, framed(self.schema.types)).limit(count).toArrow()
-        except Exception as error:
-            raise translated(error) from error
+        table = _collected(self._frame().limit(count))
         return rows_from_spark(checked_table(table, min(count, self._count)), self.schema.types)
 
     def part(self, first: int, last: int) -> Part:
-        """The rows from place `first` up to before `last`, read from their files. Where rows were taken away from
-        those, Spark writes the ones that are left first, once."""
+        """The rows from place `first` up to before `last`, read from their files. If rows were taken away from the
+        files, Spark first writes the remaining ones, once."""
         with self._making:
             if self._ordered is None:
-                held, lender = self._open()
-                piece = held.piece() if isinstance(held, Contents) else held
-                if piece is None:
-                    piece = lender.written(self, held.frame(lender.private, framed(self.schema.types)))
-                self._ordered = OrderedRows(self.schema, piece, lender.workspace)
+                piece, sources = self._open()
+                plain = piece.piece() if isinstance(piece, Contents) else piece
+                if plain is None:
+                    plain = sources.written(self, self._frame())
+                self._ordered = OrderedRows(self.schema, plain, sources.workspace)
             ordered = self._ordered
         return ordered.part(first, last)
 
     def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
         """The first rows after a row; Spark selects and sorts, and only they are fetched."""
-        if self._is_here or self._table is not None or not self.schema.columns:
+        if self._is_here or not self.schema.columns:
             return order.page(self.tuples(), after, limit)
-        held, lender = self._open()
-        frame = held.frame(lender.private, framed(self.schema.types))
+        frame = self._frame()
         columns = [F.col(name) for name in column_names(self.schema.arity)]
         if after is not None:
             frame = frame.filter(_is_after(columns, self.schema, order, after))
         keys = zip(order.places, order.descending, strict=True)
         ways = [columns[i].desc_nulls_last() if down else columns[i].asc_nulls_first() for i, down in keys]
-        try:
-            table = frame.orderBy(*ways).limit(limit).toArrow()
-        except Exception as error:
-            raise translated(error) from error
+        table = _collected(frame.orderBy(*ways).limit(limit))
         if after is None:
             checked_table(table, min(limit, self._count))
         return rows_from_spark(table, self.schema.types)
@@ -209,39 +182,35 @@ class SparkRows:
     def frame(self, session: Any = None) -> DataFrame:
         """The rows as a DataFrame under the relation's column names, by default of the user's session; nothing is
         collected."""
-        held, lender = self._open()
-        local = self._local()
-        if local is not None and local.count > MOST_IN_PLAN:
+        piece, sources = self._open()
+        if isinstance(piece, LocalPiece) and piece.count > MOST_IN_PLAN:
             if self._filed is None:
-                self._filed = lender.filed(local)
-            held = self._filed
-        if (local is None or held is self._filed) and not self.is_lent:
+                self._filed = sources.filed(piece)
+            piece = self._filed
+        if not isinstance(piece, LocalPiece) and not self.is_lent:
             self.is_lent = True
-            lender.lend(self)
-        frame = held.frame(session or lender.session, framed(self.schema.types))
-        return frame.toDF(*(column.name for column in self.schema.columns)) if self.schema.columns else frame
+            sources.lend(self)
+        return self._named(piece.frame(session or sources.session, framed(self.schema.types)))
 
     def parquet(self, folder: str | Path) -> None:
         """Write the rows as a Parquet folder under the relation's column names, large ones without collecting them. The
         files must hold as many as there are."""
-        if isinstance(folder, Path) and (self._is_here or self._table is not None):
+        if isinstance(folder, Path) and self._is_here:
             folder.mkdir(parents=True, exist_ok=True)
             # A relation without columns keeps its placeholder column.
             table = self.arrow() if self.schema.columns else self._fetched()
             pq.write_table(table, folder / "part-0.parquet")
             return
-        held, lender = self._open()
-        frame = held.frame(lender.private, framed(self.schema.types))
-        if self.schema.columns:
-            frame = frame.toDF(*(column.name for column in self.schema.columns))
+        _, sources = self._open()
+        frame = self._named(self._frame())
         try:
-            if isinstance(folder, Path) and not runs_here(lender.session):
-                lender.workspace.write_to(frame, folder)
+            if isinstance(folder, Path) and not runs_here(sources.session):
+                sources.workspace.write_to(frame, folder)
             else:
                 frame.write.mode("overwrite").parquet(spark_path(folder))
         except Exception as error:
             raise translated(error) from error
-        written = lender.workspace.counted(folder)
+        written = sources.workspace.counted(folder)
         if written != self._count:
             raise lost_rows(self._count, written, f"`{self.schema.name}`")
 
@@ -249,48 +218,51 @@ class SparkRows:
         """The folders that must stay as long as this lives."""
         if self._filed is not None:
             yield from self._filed.folders()
-        if self._held is not None and (self._table is None or self.is_lent):
-            yield from self._held.folders()
+        if self._piece is not None and (self._table is None or self.is_lent):
+            yield from self._piece.folders()
 
     def close(self) -> None:
-        """The files go: what was not looked at is lost."""
-        if not self._is_here:
-            self._held = self._ordered = None
-        self._lender = None
+        """Let go of the files; rows that were not read are lost."""
+        if not isinstance(self._piece, LocalPiece):
+            self._piece = self._ordered = None
+        self._sources = None
 
     @property
     def _is_here(self) -> bool:
-        return self._local() is not None
+        return isinstance(self._piece, LocalPiece) or self._table is not None
 
-    def _local(self) -> LocalPiece | None:
-        held = self._held
-        if isinstance(held, LocalPiece):
-            return held
-        return held.come if isinstance(held, Contents) and held.is_local else None
-
-    def _open(self) -> tuple[Piece | Contents, HandedOut]:
-        if self._held is None or self._lender is None:
+    def _open(self) -> tuple[Piece, RowSources]:
+        if self._piece is None or self._sources is None:
             raise UsageError(
                 f"the rows of `{self.schema.name}` were in files of a database that is closed",
                 code="closed",
                 help="read the rows, or save them, before the database is closed",
             )
-        return self._held, self._lender
+        return self._piece, self._sources
+
+    def _frame(self) -> DataFrame:
+        """The rows in our own session, in columns c0 … cn."""
+        piece, sources = self._open()
+        return piece.frame(sources.private, framed(self.schema.types))
+
+    def _named(self, frame: DataFrame) -> DataFrame:
+        return frame.toDF(*(column.name for column in self.schema.columns)) if self.schema.columns else frame
 
     def _fetched(self) -> pa.Table:
         """The rows as Spark gives them."""
         if self._table is None:
-            local = self._local()
-            if local is not None:
-                self._table = local.table.select(column_names(self.schema.arity))
+            if isinstance(self._piece, LocalPiece):
+                self._table = self._piece.table.select(column_names(self.schema.arity))
             else:
-                held, lender = self._open()
-                try:
-                    table = held.frame(lender.private, framed(self.schema.types)).toArrow()
-                except Exception as error:
-                    raise translated(error) from error
-                self._table = checked_table(table, self._count)
+                self._table = checked_table(_collected(self._frame()), self._count)
         return self._table
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        raise translated(error) from error
 
 
 def _is_after(columns: Sequence[Column], schema: Schema, order: RowOrder, row: Row) -> Column:
@@ -313,7 +285,7 @@ def _literal(value: Any) -> Any:
     return Decimal(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class HandedOut:
+class RowSources:
     """The row sources that are still alive somewhere. DataFrames that are given out belong to the `session` of the
     user, all other work is done in the `private` one."""
 
@@ -325,8 +297,8 @@ class HandedOut:
         self._unread: list[str] = []
         """Folders of rows that nobody can read any more."""
 
-    def rows(self, schema: Schema, held: Piece | Contents) -> Rows:
-        source = SparkRows(schema, held, self)
+    def rows(self, schema: Schema, piece: Piece) -> Rows:
+        source = SparkRows(schema, piece, self)
         self._alive.add(source)
         return Rows(schema, source)
 

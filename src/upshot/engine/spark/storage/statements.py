@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from upshot.core.rows import Row
-from upshot.engine.spark.frames.set_frames import within, without
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import LocalPiece, Piece, Types, in_driver, nothing, united
+from upshot.engine.spark.frames.joins import within, without
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, Types, in_driver, nothing, united
 from upshot.engine.spark.storage.requests import FrameRequest, Steps
-from upshot.engine.spark.storage.table import FrameTable
+from upshot.engine.spark.storage.table import FrameTable, sifted
+from upshot.plan.rule_plan import State
 
 Key = tuple[int, ...]
 
@@ -100,8 +100,8 @@ class _Few:
     def assume(self) -> bool:
         """Settle the table with the rows that it has if every statement has an effect; false if the driver knows that
         one has none."""
-        gone, come = self._table.committed.gone.places, self._table.committed.come.places
-        if any(row in gone if deleted else row in come for row, deleted in self._assumed.items()):
+        removed, added = self._table.committed.removed.places, self._table.committed.added.places
+        if any(row in (removed if deletes else added) for row, deletes in self._assumed.items()):
             return False
         for statement in self._statements:
             self._apply(statement, index=False)
@@ -132,12 +132,11 @@ class _Few:
         """The old rows that matter: those touched, and those that share a key with one of them."""
         contents, table = self._table.committed, self._table
         if contents.is_local:
-            return contents.come.places
+            return contents.added.places
         if self._key is None:
             hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
             (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
-            present = contents.present([in_driver(hits)])
-            return dict.fromkeys(row for row in touched.rows if row in present)
+            return dict.fromkeys(contents.sift(touched, [hits], present=True).rows)
         asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
         answers = yield asks
         table.neighbors = {
@@ -187,8 +186,8 @@ def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSe
 
 def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key: Key) -> list[Row]:
     """The rows that have one of the keys, once the files gave what they have of them."""
-    here = [row for row in contents.come.rows if tuple(row[column] for column in key) in keys.places]
-    gone = contents.gone.places
+    here = [row for row in contents.added.rows if tuple(row[column] for column in key) in keys.places]
+    gone = contents.removed.places
     return here + [row for row in in_driver(hits).rows if row not in gone] if hits is not None else here
 
 
@@ -257,25 +256,6 @@ class _Many:
         return without(frame, outside.frame(self._session), self._types, small=outside.is_local)
 
 
-def sifted(rows: Piece, contents: Contents, session: SparkSession, *, present: bool) -> Steps[Piece]:
-    """The rows that are, or are not, present in the contents."""
-    if not rows.count or not contents.count:
-        return nothing(rows.types) if present else rows
-    if isinstance(rows, LocalPiece):
-        hits: list[LocalPiece] = []
-        if not contents.is_local:
-            answers = yield [
-                FrameRequest(contents.hits(session, rows.frame(session), rows.types), rows.types, here=True)
-            ]
-            hits = [in_driver(answers[0])]
-        known = contents.present(hits)
-        return rows.within(known) if present else rows.without(known)
-    sift = within if present else without
-    frame = sift(rows.frame(session), contents.frame(session), rows.types, small=contents.is_local)
-    (piece,) = yield [FrameRequest(frame, rows.types, large=True)]
-    return piece
-
-
 # ---- keys ------------------------------------------------------------------------------------------------------
 
 
@@ -314,7 +294,7 @@ def _rows_near(table: FrameTable, inserted: LocalPiece, key: Key, session: Spark
     """The rows after a small change that share a key with an inserted one, those included."""
     known = table.neighbors.get(key)
     if known is None:
-        keys, committed = keys_of(inserted, key), table.logical()
+        keys, committed = keys_of(inserted, key), table.contents(State.OLD)
         hits: Piece | None = None
         if not committed.is_local:
             (hits,) = yield [rows_by_key(committed, keys, key, session)]
@@ -328,8 +308,8 @@ def _shared_keys(table: FrameTable, key: Key, most: int, session: SparkSession) 
     names = [f"c{column}" for column in key]
     types = tuple(table.types[column] for column in key)
     keys = table.inserted.frame(session).select(*names).distinct()
-    new = table.new_frame()
-    near = within(new, keys, types, key, small=False)
+    near = within(table.frame(State.NEW), keys, types, key, small=False)
     shared = near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).filter("n > 1").select(*names).limit(most)
-    (rows,) = yield [FrameRequest(within(new, shared, types, key, small=True).limit(10 * most), table.types, here=True)]
+    pairs = within(table.frame(State.NEW), shared, types, key, small=True).limit(10 * most)
+    (rows,) = yield [FrameRequest(pairs, table.types, here=True)]
     return in_driver(rows).rows

@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.core.types import NUMBER
-from upshot.engine.spark.frames.set_frames import without
-from upshot.engine.spark.storage.contents import Contents
-from upshot.engine.spark.storage.pieces import SMALL, LocalPiece, Piece, Types, nothing
-from upshot.engine.spark.storage.requests import FrameRequest, Steps, lost_rows
+from upshot.engine.spark.frames.joins import within, without
+from upshot.engine.spark.storage.pieces import SMALL, Contents, LocalPiece, Piece, Types, nothing
+from upshot.engine.spark.storage.requests import FrameRequest, Steps, in_step, lost_rows
 from upshot.plan.rule_plan import Change, State
 from upshot.spark.types import framed
 
@@ -85,15 +84,10 @@ class FrameTable:
         self.is_irrelevant = False
         """True if no literal of any view can match a row of the change."""
 
-    def logical(self) -> Contents:
-        """The committed rows, without the number of derivations."""
-        if not self.counted:
-            return self.committed
-        return self.committed.narrowed(self.types)
-
-    def new_logical(self) -> Contents:
-        """The rows after the open change, without the number of derivations."""
-        return self.new.narrowed(self.types) if self.counted else self.new
+    def contents(self, state: State) -> Contents:
+        """The rows after the open change, or those before it; without the number of derivations."""
+        stored = self.new if state is State.NEW else self.committed
+        return stored.narrowed(self.types)
 
     def settle(self, contents: Contents, inserted: Piece, deleted: Piece) -> None:
         """The rows after the change, and the net change itself."""
@@ -118,11 +112,10 @@ class FrameTable:
 
     def _remember(self) -> None:
         """Note the change that is accepted, as far as it leads from the rows here and takes little room."""
-        change = None
-        if self.previous is None and not self.is_known:
-            inserted, deleted = self.inserted, self.deleted
-            if isinstance(inserted, LocalPiece) and isinstance(deleted, LocalPiece):
-                change = inserted, deleted
+        change, inserted, deleted = None, self.inserted, self.deleted
+        known = self.previous is None and not self.is_known
+        if known and isinstance(inserted, LocalPiece) and isinstance(deleted, LocalPiece):
+            change = inserted, deleted
         self._steps.append(AcceptedChange(self.version, self.pending_version, change))
         while sum(step.size for step in self._steps) > self.small:
             self._steps.popleft()
@@ -148,17 +141,12 @@ class FrameTable:
 
     def frame(self, state: State) -> DataFrame:
         """The rows after the open change, or those before it."""
-        return self.new_frame() if state is State.NEW else self.old_frame()
+        stored = self.new if state is State.NEW else self.committed
+        return stored.frame(self._session, framed(self.types))
 
     def change(self, sign: Change) -> Piece:
         """The rows that the open change inserts, or those that it deletes."""
         return self.deleted if sign is Change.DELETED else self.inserted
-
-    def old_frame(self) -> DataFrame:
-        return self.committed.frame(self._session, framed(self.types))
-
-    def new_frame(self) -> DataFrame:
-        return self.new.frame(self._session, framed(self.types))
 
     def folders(self) -> Iterator[str]:
         """The folders of committed rows."""
@@ -187,9 +175,9 @@ def spilled(contents: Contents, small: int) -> Steps[Contents]:
     """The same contents with no more rows in the driver than it should hold."""
     if contents.overlay <= small:
         return contents
-    bare = Contents(contents.types, below=contents.below, minus=contents.minus, files=contents.files)
-    gone, come = yield [contents.gone, contents.come]
-    return bare.changed(gone, come)
+    bare = Contents(contents.types, below=contents.below, deleted=contents.deleted, files=contents.files)
+    removed, added = yield [contents.removed, contents.added]
+    return bare.changed(removed, added)
 
 
 class TableStatistics:
@@ -209,19 +197,38 @@ class TableStatistics:
 # ---- differences -------------------------------------------------------------------------------------------------
 
 
+def sifted(rows: Piece, others: Contents, session: SparkSession, *, present: bool) -> Steps[Piece]:
+    """The rows that are, or are not, present in the others."""
+    if not rows.count or not others.count:
+        return nothing(rows.types) if present else rows
+    if isinstance(rows, LocalPiece):
+        hits: list[Piece] = []
+        if not others.is_local:
+            frame = others.hits(session, rows.frame(session), rows.types)
+            hits = yield [FrameRequest(frame, rows.types, here=True)]
+        return others.sift(rows, hits, present=present)
+    sift = within if present else without
+    frame = sift(rows.frame(session), others.frame(session), rows.types, small=others.is_local)
+    (piece,) = yield [FrameRequest(frame, rows.types, large=True)]
+    return piece
+
+
 def rows_without(some: Contents, others: Contents, session: SparkSession) -> Steps[Piece]:
     """The rows of `some` that are not among the others."""
-    if some.is_local and others.is_local:
-        return some.come.without(others.come.places)
-    if not some.count:
-        return nothing(some.types)
-    if not others.count and (whole := some.piece()) is not None:
-        return whole
+    whole = some.piece() if some.count else nothing(some.types)
+    if whole is not None and (some.is_local or not others.count):
+        return (yield from sifted(whole, others, session, present=False))
     frame = some.frame(session)
     if others.count:
         frame = without(frame, others.frame(session), some.types, small=others.is_local)
     (piece,) = yield [FrameRequest(frame, some.types, large=True)]
     return piece
+
+
+def differences(old: Contents, new: Contents, session: SparkSession) -> Steps[tuple[Piece, Piece]]:
+    """The rows that only the new contents have, and those that only the old ones have."""
+    inserted, deleted = yield from in_step([rows_without(new, old, session), rows_without(old, new, session)])
+    return inserted, deleted
 
 
 def settle_whole(table: FrameTable, contents: Contents, session: SparkSession) -> Steps[None]:
@@ -230,33 +237,9 @@ def settle_whole(table: FrameTable, contents: Contents, session: SparkSession) -
         table.settle(contents, nothing(table.types), nothing(table.types))
         return
     before = table.previous if table.previous is not None else table
-    old, types = before.committed, table.types
-    if not old.count or not contents.count:
-        came = contents.as_piece().narrowed(types) if contents.count else nothing(types)
-        went = yield from _all_of(old, types, session)
-    elif old.is_local and contents.is_local:
-        were, are = _rows(old, types), _rows(contents, types)
-        came, went = are.without(were.places), were.without(are.places)
-    else:
-        frames = old.frame(session, framed(types)), contents.frame(session, framed(types))
-        came, went = yield [
-            FrameRequest(without(frames[1], frames[0], types, small=False), types, large=True),
-            FrameRequest(without(frames[0], frames[1], types, small=False), types, large=True),
-        ]
-    if before is table and not table.counted and isinstance(came, LocalPiece) and isinstance(went, LocalPiece):
-        contents = old.changed(went, came)
-    table.settle(contents, came, went)
-
-
-def _all_of(contents: Contents, types: Types, session: SparkSession) -> Steps[Piece]:
-    piece = contents.piece() if contents.count else nothing(contents.types)
-    if piece is not None:
-        return piece.narrowed(types)
-    (piece,) = yield [FrameRequest(contents.frame(session, framed(types)), types, large=True)]
-    return piece
-
-
-def _rows(contents: Contents, types: Types) -> LocalPiece:
-    """Contents in the driver, without the number of derivations."""
-    rows: list[Row] = contents.come.rows
-    return contents.come if contents.types == types else LocalPiece.of([row[: len(types)] for row in rows], types)
+    inserted, deleted = yield from differences(
+        before.committed.narrowed(table.types), contents.narrowed(table.types), session
+    )
+    if before is table and not table.counted and isinstance(inserted, LocalPiece) and isinstance(deleted, LocalPiece):
+        contents = before.committed.changed(deleted, inserted)
+    table.settle(contents, inserted, deleted)
