@@ -238,7 +238,7 @@ def test_what_outgrows_the_driver_goes_by_rounds(spark: Any) -> None:
         with database(spark, f"{CLOSURE}.view tc strategy=epf") as db:
             committed(db, insert={"edge": EDGES[:2]})
             assert set(db.rows("tc")) == {("a", "b"), ("b", "d"), ("a", "d")}
-            assert "more than the 1.0 KiB that the driver may hold" in str(db.explain("tc"))
+            assert "on Spark: the driver may hold 1.0 KiB, which was not enough" in str(db.explain("tc"))
     finally:
         spark.conf.unset("upshot.driver.memory")
 

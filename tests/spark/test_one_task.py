@@ -69,13 +69,13 @@ def test_a_task_builds_no_more_tables_than_its_memory_holds(spark: Any) -> None:
     views = [f".decl v{n}(x: number, z: number) v{n}(X, Z) :- a(X, Y), b(Y, Z), X != {n}." for n in range(30)]
     with SparkDriver(spark, text + " ".join(views)) as it:
         plans: list[str] = []
-        answer = it.engine._answers.answer
+        answer = it.engine._jobs.answer
 
         def explained(asks: Any) -> Any:
             plans.extend(ask.frame._jdf.queryExecution().toString() for ask in asks)
             return answer(asks)
 
-        it.engine._answers.answer = explained  # type: ignore[method-assign]
+        it.engine._jobs.answer = explained  # type: ignore[method-assign]
         it.change(insert={"a": CHAIN, "b": CHAIN})
         it.assert_exact()
     physical = "".join(plan.partition("== Physical Plan ==")[2] for plan in plans)

@@ -98,7 +98,7 @@ def answers(db: upshot.Database, requests: list[Request]) -> list[tuple[set[str]
 
 def _jobs(db: upshot.Database) -> int:
     engine: Any = db._state.engine
-    jobs: int = getattr(engine, "_engine", engine)._answers.jobs
+    jobs: int = getattr(engine, "_engine", engine)._jobs.jobs
     return jobs
 
 

@@ -5,38 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from pyspark.sql import DataFrame, SparkSession
+
+from upshot.check.program import Clause
+from upshot.core.rows import Row
 from upshot.core.schema import Schema
 from upshot.engine.limits import Limits
+from upshot.engine.local.components.runner import Runner
+from upshot.engine.local.components.screening import Screening
+from upshot.engine.local.storage.codec import Codec
+from upshot.engine.local.storage.encode_rows import encode_rows
+from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.joins import one_task
+from upshot.engine.spark.frames.rule_frames import heads
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
-from upshot.engine.spark.rounds.screening import screen
-from upshot.engine.spark.storage.pieces import LocalPiece
-from upshot.engine.spark.storage.requests import Jobs, Steps, Task, run_together
+from upshot.engine.spark.storage.pieces import LocalPiece, united
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps, Task, run_together
 from upshot.engine.spark.storage.statements import TableStatement, settle_assuming, settle_statements
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.work import Work
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
-from upshot.plan.rule_plan import Action
+from upshot.plan.rule_plan import Action, Change, State
+from upshot.plan.rule_plans import MATCHED, guard_plans
+from upshot.rewrite.changes.screening import relevant_rows
 from upshot.strategies.strategy import Procedure
 
 
 class Attempt:
-    """From staged statements to settled tables. What it leaves behind when it fails is in the tables and in scratch
-    files only; rolling the tables back makes it as if it had not been."""
+    """From staged statements to settled tables. After a failure, rolling the tables back undoes it; files that it has
+    written are removed by the engine."""
 
     def __init__(
         self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], answers: Jobs,
         limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None, *,
         assumes: bool = False,
     ) -> None:  # fmt: skip
-        """`assumes`: statements may be assumed to have an effect, which is looked up beside the first round."""
+        """`assumes`: statements may be assumed to have an effect, which is looked up in the job of the first round."""
         skipped = on_demand.views.strategies if on_demand is not None else {}
         self._plan = plan
-        # Guards are made from the present rules; a definition that is open may follow from other ones.
+        # Guards are made from the present rules; in an open definition, views may follow from the earlier ones.
         defines = any(each.fresh or each.rule_change is not None for each in starts.values())
         defines = defines or (on_demand is not None and on_demand.defines)
         self._screens = limits.optimizations.screening and not defines
@@ -61,7 +72,7 @@ class Attempt:
             after = {makers[name] for name in component.reads if name in makers}
             after |= {based[name] for name in component.reads if name in based}
             if component.recursive:
-                # Its parts run in a job of their own, however many rounds they take: not on an assumption.
+                # Its parts run in a separate job, however many rounds they take: not on an assumption.
                 after |= checks & {f"?{name}" for name in component.reads}
             tasks.append(Task(_name(component), partial(self._begin, component), frozenset(after)))
         if self._on_demand is not None:
@@ -72,14 +83,13 @@ class Attempt:
         self._answers.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
         with one_task(self._tables.values(), sum(s.rows.count for statements in staged.values() for s in statements)):
             run_together(tasks, self._answers, self._took_part)
-            # Written now, so that what is lost meanwhile is found in an attempt, and accepting cannot fail.
+            # Written now, so that a loss is noticed in the attempt, and accepting cannot fail.
             compact = [Task(name, t.compact) for name, t in self._tables.items() if t.pending is not None]
             run_together(compact, self._answers, self._took_part)
         return self._summed(staged)
 
     def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
-        """The tasks of a base relation. What checks an assumption comes first, so that no other answer is taken before
-        it has failed or not."""
+        """The tasks of a base relation. The check of an assumption comes first: if it fails, no other answer is used."""
         table = self._tables[name]
         check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
         if check is None:
@@ -128,7 +138,7 @@ class Attempt:
             self._on_demand.work.jobs += jobs
 
     def _summed(self, staged: Mapping[str, Sequence[TableStatement]]) -> list[str]:
-        """The work counters, and what changed, in order."""
+        """Add up the work counters; returns the relations that changed, in order."""
         work = self.work
         changed = [name for name in sorted(staged) if self._tables[name].changed]
         read = {name for component in self._components for name in component.reads}
@@ -168,8 +178,60 @@ _KINDS: Mapping[Procedure, type[Propagation]] = {
 }
 
 _ON_DEMAND = "views on demand"
-"""The name of the task of all these; no view has this name."""
+"""The name of their task; no view has this name."""
 
 
 def _name(component: ComponentPlan) -> str:
     return ", ".join(component.views)
+
+
+# ---- screening: changes that no literal of any rule can match ----------------------------------------------------
+
+_FIRST = 64
+"""Rows that are tested before all others: most changes matter, and a few rows show it."""
+
+
+def screen(plan: ProgramPlan, table: FrameTable, session: SparkSession, limits: Limits) -> Steps[None]:
+    """Mark a settled table of a base relation if no row of its change can matter to a view. A small change takes no
+    job: it is tested in the driver, by the local engine."""
+    views = [view for layer in plan.normal.strata for view in layer]
+    guards = relevant_rows(plan.normal, table.schema.name, views) if table.changed else None
+    if guards is None:
+        return
+    if not guards:
+        table.is_irrelevant = True
+    elif isinstance(table.inserted, LocalPiece) and isinstance(table.deleted, LocalPiece):
+        rows = [*table.inserted.rows, *table.deleted.rows]
+        parts = (rows[:_FIRST], rows[_FIRST:])
+        table.is_irrelevant = not any(_any_matches(plan, table.schema, part, limits) for part in parts if part)
+    else:
+        (found,) = yield [FrameRequest(_matching(guards, table, session).limit(1), table.types, here=True)]
+        table.is_irrelevant = not found.count
+
+
+def _any_matches(plan: ProgramPlan, schema: Schema, rows: Sequence[Row], limits: Limits) -> bool:
+    """Test whether a literal matches one of the rows, in temporary tables of the local engine."""
+    storage, codec = Storage(), Codec()
+    changed = storage.create(schema.arity)
+    screening = Screening(plan, {schema.name: changed}, storage, codec, Runner(storage, codec, limits))
+    try:
+        changed.stage(encode_rows(codec, schema, list(rows)), insert=True)
+        changed.settle()
+        return screening.is_relevant(schema.name)
+    finally:
+        screening.release()
+        storage.drop(changed)
+
+
+def _matching(guards: Sequence[Clause], table: FrameTable, session: SparkSession) -> DataFrame:
+    schema = table.schema
+    schemas = {schema.name: schema, MATCHED: schema}
+
+    def read(_: str, state: State) -> DataFrame:
+        return table.frame(state)
+
+    def drive(_: str, change: Change) -> DataFrame:
+        return table.change(change).frame(session)
+
+    plans = guard_plans(guards, TableStatistics({schema.name: table}))
+    return united([heads(plan, read, drive, session=session, schemas=schemas) for plan in plans])

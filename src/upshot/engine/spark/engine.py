@@ -19,8 +19,7 @@ from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.frames.functor_udfs import using_functions
 from upshot.engine.spark.frames.rule_frames import lenient_digits
-from upshot.engine.spark.installed import Asked, Installed, answered
-from upshot.engine.spark.installed import release as _release
+from upshot.engine.spark.installed import Asked, Installed, answered, discard
 from upshot.engine.spark.recursion.parts import MOST_SHARED
 from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.rounds.component import ComponentStart
@@ -61,10 +60,9 @@ class SparkEngine:
     """All relations of one database, on the cluster of a Spark session.
 
     Committed rows are Parquet files at the location and a small net change to them in the driver, so that they outlive
-    executors. A change is staged as statements and propagated from the committed rows; if the cluster
-    loses something meanwhile, that attempt is thrown away and the next one starts over. Rows that are handed out and
-    large stay in files: those of rows which nobody holds any more are removed when the next change begins or ends,
-    those of DataFrames given out and of rows not yet looked at when the engine is closed.
+    executors. A change is staged as statements and propagated from the committed rows; if the cluster loses something
+    meanwhile, the attempt is undone and made again. Large results stay in files: those of unreferenced rows are removed
+    when the next change begins or ends, those of DataFrames and of rows not read yet when the engine is closed.
 
     The session itself is never changed: everything runs in a private one beside it.
     """
@@ -86,9 +84,9 @@ class SparkEngine:
         self._session = private_session(session)
         self._workspace = shared_workspace(session, location)
         self._memory = DriverMemory(driver_memory(session) if driver is None else driver)
-        self._answers = Jobs(self._session, self._workspace, small=small)
-        self._given = InputRows(self._answers)
-        self._handed_out = RowSources(session, self._session, self._workspace)
+        self._jobs = Jobs(self._session, self._workspace, small=small)
+        self._input = InputRows(self._jobs)
+        self._sources = RowSources(session, self._session, self._workspace)
         self._now = Installed()
         self._before: Installed | None = None
         self.is_narrowed = False
@@ -96,8 +94,7 @@ class SparkEngine:
         self._staged: dict[str, list[TableStatement]] = {}
         self._reached = False
         """True if `propagate` has run on the open change as it is staged."""
-        self._stored = 0
-        self._asked = 0
+        self._statement_jobs = 0
         """Jobs of statements since the last commit."""
         self.work = Work()
 
@@ -105,7 +102,7 @@ class SparkEngine:
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
         """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
-        `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
+        `recompute`, are brought up to date by the next `propagate`. Returns the views that are computed whole."""
         assert self._before is None, "another definition is open"
         self._open_change()
         before = self._now
@@ -121,7 +118,7 @@ class SparkEngine:
         self._now.rule_changes = {views: change for views, change in followers.items() if change is not None}
         self._now.revived = frozenset(name for name in made & before.unstored if tables[name].previous is not None)
         if plan.on_demand.strategies:
-            self._now.on_demand = OnDemandViews(plan, tables, self._answers, self._limits, self._memory)
+            self._now.on_demand = OnDemandViews(plan, tables, self._jobs, self._limits, self._memory)
             optimizations = self._limits.optimizations
             self._now.following = followed_on_demand(before.plan, plan, anew, recompute, optimizations)
             if self._now.following is None:
@@ -130,7 +127,7 @@ class SparkEngine:
 
     def _tables(self, plan: ProgramPlan, before: Installed) -> tuple[dict[str, FrameTable], frozenset[str]]:
         """The tables of the program, and which of them are new."""
-        with_counts = counted(plan)
+        with_counts, small = counted(plan), self._jobs.small
         tables: dict[str, FrameTable] = {}
         made: set[str] = set()
         for name, schema in plan.normal.schemas.items():
@@ -141,9 +138,9 @@ class SparkEngine:
                 kept.schema = schema
                 tables[name] = kept
                 continue
-            tables[name] = self._table(schema, counted=name in with_counts)
+            tables[name] = FrameTable(schema, self._session, small=small, counted=name in with_counts)
             if same and schema.role is not Role.BASE and name not in plan.on_demand.strategies:
-                tables[name].previous = kept if not revived else self._table(schema, counted=False)
+                tables[name].previous = kept if not revived else FrameTable(schema, self._session, small=small)
             made.add(name)
         return tables, frozenset(made)
 
@@ -153,7 +150,7 @@ class SparkEngine:
         return self._limits.functions
 
     def _recursions(self, plan: ProgramPlan, before: Installed) -> dict[tuple[str, ...], Recursion]:
-        """One for each recursive component; that of a component which stays as it is goes on."""
+        """One for each recursive component; an unchanged component keeps its own."""
         found = {}
         for component in plan.components:
             best = best_rows(plan.normal, component.views)
@@ -161,22 +158,17 @@ class SparkEngine:
                 continue
             old = before.recursions.get(component.views)
             names = {*component.views, *component.reads}
-            same = old is not None and old.component == component
-            if same and all(before.schemas.get(name) == plan.normal.schemas[name] for name in names):
-                assert old is not None
-                found[component.views] = old
-            else:
-                found[component.views] = Recursion(
-                    component, plan.normal, self._answers, self._limits, self._memory, most_shared=self._most_shared
+            same = all(before.schemas.get(name) == plan.normal.schemas[name] for name in names)
+            if old is None or old.component != component or not same:
+                old = Recursion(
+                    component, plan.normal, self._jobs, self._limits, self._memory, most_shared=self._most_shared
                 )
+            found[component.views] = old
         return found
 
-    def _table(self, schema: Schema, *, counted: bool) -> FrameTable:
-        return FrameTable(schema, self._session, small=self._answers.small, counted=counted)
-
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
-        """Install with these rows, accepted. Views given are adopted, except counted ones, whose derivations nobody
-        saved; they and the views not given are computed."""
+        """Install with these rows, accepted. Counted views, whose numbers of derivations are not saved, and views
+        without rows here are computed."""
         self.install(plan)
         try:
             computed: set[str] = set(plan.on_demand.unstored | plan.on_demand.kept - saved.keys())
@@ -189,7 +181,7 @@ class SparkEngine:
                     computed.update(component.views)
             for name, rows in saved.items():
                 if name in self._now.tables and name not in computed:
-                    self._answers.run(adopted(self._now.tables[name], rows, self._answers))
+                    self._jobs.run(adopted(self._now.tables[name], rows, self._jobs))
             derived = {c.views for c in plan.components if keeps_counts(c)}
             self._now.fresh = frozenset(c.views for c in plan.components if computed & {*c.views}) | derived
             with lenient_digits():
@@ -201,14 +193,14 @@ class SparkEngine:
 
     @property
     def keeps(self) -> Collection[str]:
-        """The relations made by the normal form: a store that has their rows too spares their computation."""
+        """The relations made by the normal form: if a store saves their rows too, they need not be computed."""
         plan = self._now.plan
         if plan is None:
             return ()
         return plan.normal.schemas.keys() - plan.source.schemas.keys() - plan.on_demand.unstored
 
     def save(self, name: str, folder: str | Path) -> int:
-        """Write the committed rows as a Parquet folder under the relation's column names; how many there are."""
+        """Write the committed rows as a Parquet folder under the relation's column names; returns their number."""
         rows = self.rows(name)
         rows.to_parquet(folder)
         return len(rows)
@@ -223,7 +215,7 @@ class SparkEngine:
 
     def upsert(self, name: str, rows: Any) -> None:
         """Each row in place of those with the same key."""
-        schema = self._schema(name)
+        schema = self._now.schemas[name]
         if not schema.keys:
             raise UsageError(
                 f"`{name}` has no key", code="no-key", span=schema.span,
@@ -232,17 +224,17 @@ class SparkEngine:
         self._stage(name, StatementKind.UPSERT, rows)
 
     def replace(self, name: str, rows: Any) -> None:
-        """The rows become the whole relation."""
+        """Make the rows the whole relation."""
         self._stage(name, StatementKind.REPLACE, rows)
 
     @without_call_sites()
     def _stage(self, name: str, kind: StatementKind, rows: Any) -> None:
-        """Check first, so that a misfit leaves everything as it was."""
+        """Check the rows and stage the statement; after an error nothing is staged."""
         self._open_change()
-        schema = self._schema(name)
-        before = self._answers.jobs
-        piece = self._given.piece(schema, rows, schema.keys[0] if kind is StatementKind.UPSERT else None)
-        self._asked += self._answers.jobs - before
+        schema = self._now.schemas[name]
+        before = self._jobs.jobs
+        piece = self._input.piece(schema, rows, schema.keys[0] if kind is StatementKind.UPSERT else None)
+        self._statement_jobs += self._jobs.jobs - before
         self._staged.setdefault(name, []).append(TableStatement(kind, piece))
         self._reached = False
 
@@ -252,7 +244,7 @@ class SparkEngine:
 
     def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
         """The net insertions and deletions of every relation that changes, base relations included. If the cluster
-        loses something, all is thrown away and done again from the committed rows, a few times."""
+        loses something, the attempt is undone and made again from the committed rows, a few times."""
         if self._now.on_demand is not None:
             self._now.on_demand.several_turns = several_turns
         for number in range(1, ATTEMPTS + 1):
@@ -280,18 +272,18 @@ class SparkEngine:
         self._reached = False
 
     def leave_out(self, plan: ProgramPlan) -> None:
-        """Go on with a program that lacks some views which no other view reads; what is staged stays staged, its
-        consequences are forgotten."""
+        """Continue with a program that lacks some views which no other view reads; the staged statements stay, their
+        effects are dropped."""
         self.reopen()
         if self._before is not None:
             narrowed, self._now, self._before = self._now, self._before, None
-            _release(narrowed, keep=self._now)
+            discard(narrowed, keep=self._now)
         self.install(plan)
         self.is_narrowed, self._now.following = True, None
 
     def _sending(self, work: Callable[[], T], undo: Callable[[], None] = lambda: None) -> T:
-        """The result of the work. Small changes are sent to all workers, with what they join, or hashed in one task.
-        Where that takes too much memory, the work is done again with shuffles and joins by sorting, which spill."""
+        """The result of the work. Small changes, and the rows that they join, are broadcast or hashed in one task. If
+        that needs too much memory, the work is done again with shuffles and joins by sorting, which spill."""
         with using_functions(self._limits.functions):
             try:
                 return work()
@@ -305,26 +297,26 @@ class SparkEngine:
 
     @without_call_sites()
     def _attempt(self) -> dict[str, tuple[Rows, Rows]]:
-        before = self._answers.jobs
+        before = self._jobs.jobs
         for view in self._now.revived:
             previous = self._now.tables[view].previous
             assert previous is not None
-            previous.committed = self._answers.run(self._rows_before(view))
+            previous.committed = self._jobs.run(self._rows_before(view))
         changed = self._propagated(assumes=self._before is None)
-        self.work.jobs = self._answers.jobs - before + self._asked
+        self.work.jobs = self._jobs.jobs - before + self._statement_jobs
         return {name: self._delta(name) for name in changed}
 
     def _propagated(self, *, assumes: bool) -> list[str]:
-        """Settle all tables, and name those that change. What fails on an assumption about the statements may be due
-        to it, and is done again without."""
+        """Settle all tables, and name those that change. A failure may be due to an assumption about the statements;
+        then the attempt is repeated without it."""
         attempt = Attempt(
-            self._now.plan, self._now.tables, self._now.schemas, self._answers, self._limits,
+            self._now.plan, self._now.tables, self._now.schemas, self._jobs, self._limits,
             self._starts(), self._task_on_demand(), assumes=assumes,
         )  # fmt: skip
         try:
             changed = attempt.run(self._staged)
         except Exception as error:
-            # A repetition looks statements up first: the error may be due to what was assumed.
+            # A repetition looks up the rows of statements first.
             for name in self._staged:
                 self._now.tables[name].had_effect = False
             ends = isinstance(error, EngineError) and (error.retryable or error.code in (*_OUTGROWN, *_OUT_OF_TIME))
@@ -362,25 +354,25 @@ class SparkEngine:
 
     def _delta(self, name: str) -> tuple[Rows, Rows]:
         table, schema = self._now.tables[name], self._now.schemas[name]
-        return self._handed_out.rows(schema, table.inserted), self._handed_out.rows(schema, table.deleted)
+        return self._sources.rows(schema, table.inserted), self._sources.rows(schema, table.deleted)
 
     def accept(self) -> None:
-        """The new state becomes the state. Nothing here can fail: all files were written by `propagate`."""
+        """Commit the open change. Nothing here can fail: all files were written by `propagate`."""
         for table in self._now.tables.values():
             table.accept()
         self._now.settled()
         if self._before is not None:
-            _release(self._before, keep=self._now)
+            discard(self._before, keep=self._now)
         self._close_change()
         views = (table for name, table in self._now.tables.items() if self._now.schemas[name].role is not Role.BASE)
         self.work.stored = sum(table.committed.count for table in views)
 
     def rollback(self) -> None:
-        """The state before the change, definition included."""
+        """Restore the state before the open change, definition included."""
         for table in self._now.tables.values():
             table.rollback()
         if self._before is not None:
-            _release(self._now, keep=self._before)
+            discard(self._now, keep=self._before)
             self._now = self._before
             for name, table in self._now.tables.items():
                 table.rollback()
@@ -392,24 +384,24 @@ class SparkEngine:
         self.is_narrowed = False
         self._staged = {}
         self._reached = False
-        self._asked = 0
+        self._statement_jobs = 0
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove every file that is neither committed, nor staged, nor still in somebody's hands."""
-        kept = set(self._handed_out.folders())
+        """Remove every file that is neither committed, nor staged, nor read by rows of the user."""
+        kept = set(self._sources.folders())
         for installed in (self._now, self._before or Installed()):
             kept.update(installed.folders())
         for statements in self._staged.values():
             kept.update(folder for statement in statements for folder in statement.rows.folders())
         self._workspace.keep_only(kept)
-        self._handed_out.remove_unread()
+        self._sources.remove_unread()
 
     # ---- reading -------------------------------------------------------------------------------------------
 
     def rows(self, name: str) -> Rows:
         """The relation in the state before any open change."""
-        return self._handed_out.rows(self._readable.schemas[name], self._contents(name))
+        return self._sources.rows(self._readable.schemas[name], self._contents(name))
 
     def size(self, name: str) -> int:
         return self._contents(name).count
@@ -418,8 +410,8 @@ class SparkEngine:
     def _contents(self, name: str) -> Piece:
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
-            return self._sending(lambda: self._answers.run(views.rows(name)))
-        return self._reading(name).committed
+            return self._sending(lambda: self._jobs.run(views.rows(name)))
+        return self._readable.tables[name].committed
 
     def contains(self, name: str, row: Row) -> bool:
         return self.contains_all(name, [row])
@@ -427,17 +419,16 @@ class SparkEngine:
     @without_call_sites()
     def contains_all(self, name: str, rows: Any) -> bool:
         """Test whether every one of the rows (tuples, an Arrow table, a DataFrame) is in the relation."""
-        piece = self._given.piece(self._readable.schemas[name], rows)
-        return self._sending(lambda: self._answers.run(self._present(name, piece))) == piece.count
+        piece = self._input.piece(self._readable.schemas[name], rows)
+        return self._sending(lambda: self._jobs.run(self._present(name, piece))) == piece.count
 
     @without_call_sites()
     def contains_many(self, keys: Sequence[tuple[str, Row]]) -> list[bool]:
-        """Test for each of some rows of any relations whether it is there: in one job, and in none for rows in the
-        driver."""
+        """Test for each row of a relation whether it is present: in one job, or none for rows in the driver."""
         views = self._readable.on_demand
         alone = {name for name, _ in keys if views is not None and name in views.unstored}
-        pieces = {(n, r): self._given.piece(self._readable.schemas[n], [r]) for n, r in keys if n not in alone}
-        counts = self._answers.run_all([self._present(name, piece) for (name, _), piece in pieces.items()])
+        pieces = {(n, r): self._input.piece(self._readable.schemas[n], [r]) for n, r in keys if n not in alone}
+        counts = self._jobs.run_all([self._present(name, piece) for (name, _), piece in pieces.items()])
         found = dict(zip(pieces, counts, strict=True))
         return [self.contains(*key) if key[0] in alone else found[key] == 1 for key in keys]
 
@@ -446,7 +437,7 @@ class SparkEngine:
         views = self._readable.on_demand
         if views is not None and name in views.unstored:
             return (yield from views.present(name, rows))
-        there = yield from sifted(rows, self._reading(name).contents(State.OLD), self._session, present=True)
+        there = yield from sifted(rows, self._readable.tables[name].contents(State.OLD), self._session, present=True)
         return there.count
 
     def query(
@@ -454,9 +445,8 @@ class SparkEngine:
         given: Mapping[str, tuple[Schema, Sequence[Row]]] = MappingProxyType({}),
         helpers: Mapping[str, Schema] = MappingProxyType({}),
     ) -> Rows:  # fmt: skip
-        """The answer to clauses over a head relation that is not part of the program, before any open change; `given`
-        and `helpers` as in `query_open`."""
-        return self._answer(self._readable, "old", schema, tuple(clauses), given, helpers)
+        """The answer to clauses over a head relation that is not part of the program, before any open change."""
+        return self.query_many([(schema, tuple(clauses), given, helpers)], is_open=False)[0]
 
     def query_open(
         self, schema: Schema, clauses: Iterable[Clause], given: Mapping[str, tuple[Schema, Sequence[Row] | Rows]],
@@ -464,27 +454,17 @@ class SparkEngine:
     ) -> Rows:  # fmt: skip
         """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
         `helpers` are relations that the clauses themselves define."""
-        assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
         listed = {name: (known, list(rows)) for name, (known, rows) in given.items()}
-        return self._answer(self._now, "new", schema, tuple(clauses), listed, helpers)
-
-    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
-        """The answers to queries that have nothing to do with each other, in the state of `query_open` or that of
-        `query`: together, where they are small, in one job."""
-        assert self._reached or not is_open or not (self._staged or self._before), "what is staged is not propagated"
-        return self._answered(self._now if is_open else self._readable, "new" if is_open else "old", asked)
-
-    def _answer(
-        self, installed: Installed, state: str, schema: Schema, clauses: tuple[Clause, ...],
-        given: Mapping[str, tuple[Schema, Sequence[Row]]], helpers: Mapping[str, Schema],
-    ) -> Rows:  # fmt: skip
-        (rows,) = self._answered(installed, state, [(schema, clauses, given, helpers)])
-        return rows
+        return self.query_many([(schema, tuple(clauses), listed, helpers)], is_open=True)[0]
 
     @without_call_sites()
-    def _answered(self, installed: Installed, state: str, asked: Sequence[Asked]) -> list[Rows]:
-        found = answered(asked, installed, state, self._answers, self._given, self._sending)
-        return [self._handed_out.rows(each[0], piece) for each, piece in zip(asked, found, strict=True)]
+    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+        """The answers to independent queries, in the state of `query_open` or that of `query`: small ones together, in
+        one job."""
+        assert self._reached or not is_open or not (self._staged or self._before), "staged changes are not propagated"
+        installed, state = (self._now, "new") if is_open else (self._readable, "old")
+        found = answered(asked, installed, state, self._jobs, self._input, self._sending)
+        return [self._sources.rows(each[0], piece) for each, piece in zip(asked, found, strict=True)]
 
     @without_call_sites()
     def key_conflicts(self, name: str, most: int = 10) -> Sequence[tuple[Row, Row]]:
@@ -492,8 +472,8 @@ class SparkEngine:
         table = self._now.tables[name]
         found: list[tuple[Row, Row]] = []
         near = self._now.on_demand.with_key if self._now.on_demand and name in self._now.unstored else None
-        for key in self._schema(name).keys:
-            found += self._answers.run(key_conflicts(table, key, most, self._session, near))
+        for key in self._now.schemas[name].keys:
+            found += self._jobs.run(key_conflicts(table, key, most, self._session, near))
         return found
 
     def describe(self, view: str) -> str:
@@ -521,18 +501,12 @@ class SparkEngine:
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Let go of everything and remove the files. What was handed out and is in files can no longer be read."""
-        self._handed_out.close()
-        _release(self._now, keep=Installed())
+        """Release everything and remove the files. Returned rows that are in files can no longer be read."""
+        self._sources.close()
+        discard(self._now, keep=Installed())
         self._now, self._before, self._staged = Installed(), None, {}
         self._workspace.remove()
         release(self._session)
-
-    def _schema(self, name: str) -> Schema:
-        return self._now.schemas[name]
-
-    def _reading(self, name: str) -> FrameTable:
-        return self._readable.tables[name]
 
     @property
     def _readable(self) -> Installed:

@@ -62,7 +62,7 @@ class Installed:
             yield from table.folders()
 
 
-def release(installed: Installed, keep: Installed) -> None:
+def discard(installed: Installed, keep: Installed) -> None:
     """Let go of what the driver holds of components that are gone."""
     kept = {id(each) for each in keep.recursions.values()}
     for each in installed.recursions.values():

@@ -1,6 +1,6 @@
 """Demand programs in the driver: the stored relations that views on demand read, held by a local engine.
 
-A demand program takes many short rounds, and a round as a job costs a thousand times what it does here.
+A demand program takes many short rounds, and a round as a job costs a thousand times as much as here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from upshot.check.active.events import HeardChanges
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
-from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
+from upshot.engine.limits import Limits
 from upshot.engine.local.queries.answers import Answers
 from upshot.engine.local.queries.on_demand import LocalOnDemandViews
 from upshot.engine.spark.demand.queries import Given
-from upshot.engine.spark.storage.driver_copy import Codes, DriverCopy, DriverMemory, needed_bytes
+from upshot.engine.spark.storage.driver_copy import Codes, DriverCopy, DriverMemory, InDriver
 from upshot.engine.spark.storage.pieces import Piece
 from upshot.engine.spark.storage.requests import Jobs
 from upshot.engine.spark.storage.table import FrameTable
@@ -30,118 +30,60 @@ from upshot.rewrite.demand.demand import DemandProgram
 T = TypeVar("T")
 
 
-class DemandInDriver:
-    """The views on demand of a plan as the driver computes them; kept as long as the plan is, from commit to commit.
-    What outgrows its memory is answered by None, and rounds must do."""
+class DemandInDriver(InDriver["DemandCopy"]):
+    """The views on demand of a plan as the driver computes them; kept as long as the plan is, from commit to commit."""
 
     def __init__(
         self, plan: ProgramPlan, tables: Mapping[str, FrameTable], reads: Iterable[str], jobs: Jobs, limits: Limits,
         memory: DriverMemory,
     ) -> None:  # fmt: skip
+        super().__init__(memory)
         self._tables, self._names = tables, set(reads)
-        self._jobs, self._memory, self._outgrown = jobs, memory, False
-        self._limits = replace(limits, memory=None)
+        self._jobs, self._limits = jobs, replace(limits, memory=None)
         self._plan = _plan_in_driver(plan)
-        self._copy: _DemandCopy | None = None
 
-    def release(self) -> None:
-        if self._copy is not None:
-            self._copy.close()
-        self._copy = None
+    def run(self, work: Callable[[DemandCopy], T], reads: Iterable[str] = ()) -> T | None:
+        """The result of work on the copy, which reads the inputs of the views and these stored relations; None if they
+        outgrow the driver."""
+        names = self._names.union(reads)
+        if not self.fits(self._tables[name] for name in names):
+            return None
+        self._names = names
+        return self.tried(lambda: work(self._followed()))
 
-    def fits(self, names: Iterable[str] = ()) -> bool:
-        """Test whether the driver may hold the inputs of the views, and these relations besides."""
-        return not self._outgrown and self._needed(names) <= self._memory.left_for(self._copy)
-
-    def _needed(self, names: Iterable[str] = ()) -> int:
-        return needed_bytes(self._tables[name] for name in self._names.union(names))
+    def _followed(self) -> DemandCopy:
+        if self._copy is None:
+            self._copy = DemandCopy(self._plan, self._limits, self._jobs, self._memory)
+            self._copy.start()
+        self._copy.sources = {name: self._tables[name] for name in sorted(self._names)}
+        self._copy.follow(self._copy.sources)
+        return self._copy
 
     def describe(self) -> str:
-        most = in_bytes(self._memory.most)
-        if self._outgrown:
-            return f"rounds of joins on Spark, since they need more than the {most} that the driver may hold"
-        if not self.fits():
-            needed = in_bytes(self._needed())
-            return f"rounds of joins on Spark: what the views read needs about {needed}, and the driver may hold {most}"
-        return "all rounds in the driver, which holds what the views read"
-
-    # ---- requests --------------------------------------------------------------------------------------------------
-
-    def changes(
-        self, views: tuple[str, ...], afresh: Collection[str], following: DemandProgram | None, work: ViewWork,
-        reads: Iterable[str] = (),
-    ) -> dict[str, tuple[Piece, Piece]] | None:  # fmt: skip
-        """The inserted and the deleted rows of the views, by the changes of the tables; and of the rules, if there are
-        some for `following` them, which read these stored relations besides."""
-        self._names.update(reads)
-
-        def found(copy: _DemandCopy) -> dict[str, tuple[Piece, Piece]]:
-            return copy.net_changes(self._held(), views, afresh, following, work)
-
-        return self._tried(found)
-
-    def asked(
-        self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
-    ) -> dict[str, Piece] | None:
-        """The rows of views that have one of the bindings, and others that were found on the way."""
-
-        def found(copy: _DemandCopy) -> dict[str, Piece]:
-            with_change = self._held() if state == "new" else {}
-            return {
-                view: copy.asked(view, adornment, bindings[view], with_change, work)
-                for view, adornment in adornments.items()
-            }
-
-        return self._tried(found)
-
-    def answer(
-        self, schema: Schema, clauses: tuple[Clause, ...], reads: Iterable[str], state: str, given: Given,
-        helpers: Mapping[str, Schema],
-    ) -> Piece | None:  # fmt: skip
-        """The rows that a query's clauses, which read these stored relations besides, derive for its head."""
-        self._names.update(reads)
-
-        def found(copy: _DemandCopy) -> Piece:
-            with_change = self._held() if state == "new" else {}
-            return copy.answer(schema, clauses, given, helpers, with_change)
-
-        return self._tried(found)
-
-    def _held(self) -> dict[str, FrameTable]:
-        return {name: self._tables[name] for name in sorted(self._names)}
-
-    def _tried(self, work: Callable[[_DemandCopy], T]) -> T | None:
-        """The result of the work on the copy, which holds the committed rows; None if they outgrow the driver."""
-        try:
-            if self._copy is None:
-                self._copy = _DemandCopy(self._plan, self._limits, self._jobs, self._memory)
-                self._copy.start()
-            self._copy.follow(self._held())
-            return work(self._copy)
-        except BudgetExceeded:
-            self.release()
-            self._outgrown = True
-            return None
+        tables = [self._tables[name] for name in self._names]
+        if self.fits(tables):
+            return "all rounds in the driver, which holds what the views read"
+        return f"rounds of joins on Spark: {self.refusal(tables)}"
 
 
-class _DemandCopy(DriverCopy):
-    """A copy whose views are all on demand. What it finds is made a piece before the change is undone, since texts that
-    no table holds are reclaimed then."""
+class DemandCopy(DriverCopy):
+    """A copy whose views are all on demand, in the committed state of its `sources`. Results become pieces before the
+    change is undone, since texts that no table holds are reclaimed then."""
+
+    sources: Mapping[str, FrameTable]
 
     @property
     def _views(self) -> LocalOnDemandViews:
         assert self._now.on_demand is not None
         return self._now.on_demand
 
-    def _made(self, view: str, codes: Codes) -> Piece:
-        return self.piece(self._schema(view), codes)
-
     def net_changes(
-        self, tables: Mapping[str, FrameTable], views: Iterable[str], afresh: Collection[str],
-        following: DemandProgram | None, work: ViewWork,
-    ) -> dict[str, tuple[Piece, Piece]]:  # fmt: skip
+        self, views: Collection[str], afresh: Collection[str], following: DemandProgram | None, work: ViewWork
+    ) -> dict[str, tuple[Piece, Piece]]:
+        """The inserted and the deleted rows of the views, by the changes of their inputs, and of the rules if there is
+        a program `following` them."""
         try:
-            changed = self._settled({name: table for name, table in tables.items() if table.matters})
+            changed = self._settled({name: table for name, table in self.sources.items() if table.matters})
             with self._bounded(", ".join(views)):
                 self._views.follow_rules(following)
                 if afresh:
@@ -151,9 +93,13 @@ class _DemandCopy(DriverCopy):
             # The net changes are counted where they are settled.
             done.inserted = done.deleted = 0
             work.add(done)
-            none = {view: np.empty((0, self._schema(view).arity), np.int64) for view in views}
-            net = {view: found.get(view, (none[view], none[view])) for view in views}
-            return {view: (self._made(view, plus), self._made(view, minus)) for view, (plus, minus) in net.items()}
+            net = {}
+            for view in views:
+                schema = self._schema(view)
+                none = np.empty((0, schema.arity), np.int64)
+                plus, minus = found.get(view, (none, none))
+                net[view] = self.piece(schema, plus), self.piece(schema, minus)
+            return net
         finally:
             self.rollback()
 
@@ -166,19 +112,23 @@ class _DemandCopy(DriverCopy):
                 self._now.tables[name].settle()
         return sorted(changed)
 
-    def asked(
-        self, view: str, adornment: str, bindings: Piece, with_change: Mapping[str, FrameTable], work: ViewWork
-    ) -> Piece:
-        """The rows of a view that have one of the bindings, after the open change of some tables."""
-        types = [t for t, letter in zip(self._schema(view).types, adornment, strict=True) if letter == "b"]
+    def matching(
+        self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
+    ) -> dict[str, Piece]:
+        """The rows of views that have one of the bindings, and others that were found on the way."""
+        return {view: self._matching(view, each, bindings[view], state, work) for view, each in adornments.items()}
+
+    def _matching(self, view: str, adornment: str, bindings: Piece, state: str, work: ViewWork) -> Piece:
+        schema = self._schema(view)
+        bound = [column for column, letter in zip(schema.columns, adornment, strict=True) if letter == "b"]
         codes = np.empty((1, 0), np.int64)
-        if types:
-            codes = self._rows_of(Schema(view, tuple(Column(f"c{i}", type) for i, type in enumerate(types))), bindings)
+        if bound:
+            columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(bound))
+            codes = self._rows_of(Schema(view, columns), bindings)
         try:
-            self._settled(with_change)
+            self._settled(self.sources if state == "new" else {})
             with self._bounded(view):
-                found = self._views.asked(view, adornment, codes, "new" if with_change else "old", work=work)
-            return self._made(view, found)
+                return self.piece(schema, self._views.asked(view, adornment, codes, state, work=work))
         finally:
             self.rollback()
 
@@ -187,25 +137,23 @@ class _DemandCopy(DriverCopy):
         return np.concatenate(parts) if parts else np.empty((0, schema.arity), np.int64)
 
     def answer(
-        self, schema: Schema, clauses: tuple[Clause, ...], given: Given, helpers: Mapping[str, Schema],
-        with_change: Mapping[str, FrameTable],
-    ) -> Piece:  # fmt: skip
+        self, schema: Schema, clauses: tuple[Clause, ...], state: str, given: Given, helpers: Mapping[str, Schema]
+    ) -> Piece:
+        """The rows that a query's clauses derive for its head."""
         try:
-            self._settled(with_change)
+            self._settled(self.sources if state == "new" else {})
             with self._bounded("a query"):
                 coded = {name: (known, self._rows_of(known, rows)) for name, (known, rows) in given.items()}
-                state = "new" if with_change else "old"
                 memo = self._optimizations.memo
                 answers = Answers(self._now, state, self._storage, self._codec, self._runner, memo=memo)
-                found = answers.answer(schema, clauses, coded, helpers)
-            return self.piece(schema, found)
+                return self.piece(schema, answers.answer(schema, clauses, coded, helpers))
         finally:
             self.rollback()
 
 
 def _plan_in_driver(plan: ProgramPlan) -> ProgramPlan:
-    """The views on demand over all that is stored. No copy of a view is stored here, and of one that has a copy all
-    changes are wanted; rules hear what they would in several turns."""
+    """The views on demand over all stored relations. None of the views has a stored copy here; all changes are computed
+    of those that have one, and those for rules as in several turns."""
     normal, strategies = plan.normal, plan.on_demand.strategies
     schemas = {n: s if n in strategies else replace(s, role=Role.BASE) for n, s in normal.schemas.items()}
     clauses = tuple(clause for clause in normal.clauses if clause.head.relation in strategies)

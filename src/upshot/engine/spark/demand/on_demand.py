@@ -14,7 +14,7 @@ from upshot.engine.spark.demand.demand_rounds import DemandRounds
 from upshot.engine.spark.demand.in_driver import DemandInDriver
 from upshot.engine.spark.demand.queries import Given
 from upshot.engine.spark.storage.driver_copy import DriverMemory
-from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, nothing, united
+from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, in_driver, nothing, united
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics, differences, sifted
 from upshot.engine.work import ViewWork
@@ -118,11 +118,9 @@ class OnDemandViews:
     def changes(self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork) -> Steps[Net]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
         tables of stored relations, and of the rules if there are some for that."""
-        found = None
         reads = stored_in(following) if following is not None else set()
-        if self._driver.fits(reads):
-            views = [view for view in self.strategies if view in self._plan.source.schemas and view not in afresh]
-            found = self._driver.changes(tuple(views), afresh, following, work, reads)
+        views = [view for view in self.strategies if view in self._plan.source.schemas and view not in afresh]
+        found = self._driver.run(lambda copy: copy.net_changes(views, afresh, following, work), reads)
         if found is None:
             found = yield from self._changes_by_rounds(afresh, following, work)
         work.inserted += sum(came.count for came, _ in found.values())
@@ -204,10 +202,9 @@ class OnDemandViews:
         keys = table.inserted.frame(self._session).select(*(f"c{c}" for c in columns)).distinct()
         (asked,) = yield [FrameRequest(keys.toDF(*column_names(len(types))), types)]
         found = yield from self._matching(view, columns, asked, "new")
-        if not isinstance(found, LocalPiece):
+        if not found.is_local:
             (found,) = yield [FrameRequest(found.frame(self._session), table.types, here=True)]
-        assert isinstance(found, LocalPiece)
-        return found.rows
+        return in_driver(found).rows
 
     def _matching(self, view: str, columns: Sequence[int], values: Piece, state: str) -> Steps[Piece]:
         """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
@@ -223,9 +220,8 @@ class OnDemandViews:
         if len(found) == 1:
             return found[0]
         types = self._tables[view].types
-        here = [piece for piece in found if isinstance(piece, LocalPiece)]
-        if len(here) == len(found):
-            return LocalPiece.of(dict.fromkeys(row for piece in here for row in piece.rows), types)
+        if all(piece.is_local for piece in found):
+            return LocalPiece.of(dict.fromkeys(row for piece in found for row in in_driver(piece).rows), types)
         (piece,) = yield [FrameRequest(united([piece.frame(self._session) for piece in found]), types, repeats=True)]
         return piece
 
@@ -261,10 +257,9 @@ class OnDemandViews:
         views and of the `helpers`, which the clauses define themselves."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         stored = names & self._plan.normal.schemas.keys() - self.strategies.keys()
-        if self._driver.fits(stored):
-            rows = self._driver.answer(schema, clauses, stored, state, given, helpers)
-            if rows is not None:
-                return rows
+        rows = self._driver.run(lambda copy: copy.answer(schema, clauses, state, given, helpers), stored)
+        if rows is not None:
+            return rows
         question, program = about_clauses(
             self._plan.normal, self.unstored, schema, clauses, state=state,
             given={name: known for name, (known, _) in given.items()}, helpers=helpers,
@@ -280,10 +275,9 @@ class OnDemandViews:
         self, adornments: Mapping[str, str], bindings: Mapping[str, Piece], state: str, work: ViewWork
     ) -> Steps[dict[str, Piece]]:
         """The rows of views in a state that have one of the bindings, and others that were found on the way."""
-        if self._driver.fits():
-            found = self._driver.asked(adornments, bindings, state, work)
-            if found is not None:
-                return found
+        found = self._driver.run(lambda copy: copy.matching(adornments, bindings, state, work))
+        if found is not None:
+            return found
         key = (tuple(adornments.items()), state)
         if key not in self._questions:
             if len(self._questions) >= _MOST_PROGRAMS:

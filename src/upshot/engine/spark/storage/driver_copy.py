@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from upshot.core.schema import Schema
-from upshot.engine.limits import BudgetExceeded, Limits
+from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
 from upshot.engine.local import LocalEngine
+from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage.restore import read_rows
 from upshot.engine.spark.storage.input_rows import decoded
 from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, local_and_files, nothing
@@ -22,6 +24,8 @@ from upshot.plan.rule_plan import State
 from upshot.spark.types import arrow_schema_for_spark
 
 Codes = NDArray[np.int64]
+T = TypeVar("T")
+Copy = TypeVar("Copy", bound="DriverCopy")
 
 _CODE, _BESIDE = 8, 28
 """Bytes that a row takes for each of its columns, and beside them: its state, its slot, its place in an index."""
@@ -42,8 +46,45 @@ class DriverMemory:
         return self.most - sum(each.reserved for each in self._copies if each is not copy)
 
 
-def needed_bytes(tables: Iterable[FrameTable]) -> int:
-    """About what the rows of the tables take in a local engine."""
+class InDriver(Generic[Copy]):
+    """Work on a copy of tables, which is kept from commit to commit. Once it has outgrown the driver's memory, the
+    driver does not try again."""
+
+    def __init__(self, memory: DriverMemory) -> None:
+        self._memory, self._outgrown = memory, False
+        self._copy: Copy | None = None
+
+    def release(self) -> None:
+        """Let go of the rows."""
+        if self._copy is not None:
+            self._copy.close()
+        self._copy = None
+
+    def fits(self, tables: Iterable[FrameTable]) -> bool:
+        """Test whether the driver may hold the rows of the tables, as far as they are known."""
+        return not self._outgrown and _needed_bytes(tables) <= self._memory.left_for(self._copy)
+
+    def refusal(self, tables: Iterable[FrameTable]) -> str:
+        """The reason that the driver does not hold the rows."""
+        most = in_bytes(self._memory.most)
+        if not self._memory.most:
+            return "the driver is to hold nothing"
+        if self._outgrown:
+            return f"the driver may hold {most}, which was not enough"
+        return f"about {in_bytes(_needed_bytes(tables))} are needed, and the driver may hold {most}"
+
+    def tried(self, work: Callable[[], T]) -> T | None:
+        """The result of the work; None if it needs too much memory."""
+        try:
+            return work()
+        except BudgetExceeded:
+            self.release()
+            self._outgrown = True
+            return None
+
+
+def _needed_bytes(tables: Iterable[FrameTable]) -> int:
+    """About the memory for the rows of the tables in a local engine."""
     return sum(table.size * (_CODE * len(table.types) + _BESIDE) for table in tables)
 
 
@@ -54,20 +95,20 @@ class DriverCopy(LocalEngine):
     def __init__(self, plan: ProgramPlan, limits: Limits, jobs: Jobs, memory: DriverMemory) -> None:
         super().__init__(limits=limits)
         self._jobs, self._memory = jobs, memory
-        self._versions: dict[str, int] = {}
-        """The versions of the tables that are held."""
+        self.versions: dict[str, int] = {}
+        """The versions of the tables whose rows are here."""
         memory.add(self)
         self.install(plan)
 
     def start(self) -> None:
-        """Take the program as it is, with no rows."""
+        """Accept the program as it is, with no rows."""
         self._now.afresh = frozenset()
         for component in self._now.components:
             component.fresh = False
         self.accept()
 
     def bound(self) -> None:
-        """Keep to what the other copies leave."""
+        """Limit the memory to the part that the other copies leave."""
         self.budget = self._memory.left_for(self)
         if self.reserved > self.budget:
             raise BudgetExceeded(self.reserved, self.budget)
@@ -88,11 +129,11 @@ class DriverCopy(LocalEngine):
             raise
         if self._staged:
             self.accept()
-        self._versions |= {name: table.version for name, table in tables.items()}
+        self.versions |= {name: table.version for name, table in tables.items()}
 
     def _follow(self, name: str, table: FrameTable) -> None:
         """Stage what leads from the rows that are here to those of the table."""
-        known = self._versions.get(name)
+        known = self.versions.get(name)
         if known == table.version:
             return
         steps = table.steps_since(known) if known is not None else None
@@ -125,17 +166,14 @@ class DriverCopy(LocalEngine):
             self.stage(name, table.deleted, insert=False)
             self.stage(name, table.inserted, insert=True)
 
-    def has_taken(self, versions: Mapping[str, int]) -> None:
-        """The rows here are those of these versions of tables."""
-        self._versions |= versions
+    def rows_in(self, name: str) -> Piece:
+        """The rows of a relation after the open change."""
+        return self.piece(self._schema(name), self._now.tables[name].in_state(NEW))
 
-    def rows_in(self, name: str, state: int) -> Codes:
-        """The rows of a relation in a state."""
-        return self._now.tables[name].in_state(state)
-
-    def changed_rows(self, name: str, field: int) -> Codes:
-        """The inserted or the deleted rows of the open change."""
-        return self._now.tables[name].listed(field)
+    def change_of(self, name: str) -> tuple[Piece, Piece]:
+        """The inserted and the deleted rows of a relation in the open change."""
+        schema, table = self._schema(name), self._now.tables[name]
+        return self.piece(schema, table.listed(T_INS)), self.piece(schema, table.listed(T_DEL))
 
     # ---- pieces ----------------------------------------------------------------------------------------------------
 
