@@ -89,7 +89,7 @@ class Attempt:
         return self._summed(staged)
 
     def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
-        """The tasks of a base relation. The check of an assumption comes first: after a failure no other answer is used."""
+        """The tasks of a base relation. An assumption is checked first: after a failure no other answer is used."""
         table = self._tables[name]
         check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
         if check is None:
