@@ -8,18 +8,17 @@ from collections.abc import Callable
 
 from upshot.core.fact_text import fact
 from upshot.core.rows import Rows
-from upshot.core.schema import Schema
 from upshot.database.changes import Changes
-from upshot.pipeline.sinks.sink import Columns, view_columns
+from upshot.pipeline.sinks.sink import Columns, Sink, all_inserted
 
 Tell = Callable[[str, int, Changes], None]
 """Prints the changes that a version made to a view."""
 
 
-class Console:
+class Console(Sink):
     """`held` is the version that was printed last, as the state remembers it."""
 
-    is_table = whole = False
+    is_table = False
 
     def __init__(self, view: str, held: int | None, tell: Tell) -> None:
         self.view = view
@@ -29,22 +28,16 @@ class Console:
     def columns(self) -> Columns | None:
         return None
 
-    def wanted(self, schema: Schema) -> Columns:
-        return view_columns(schema)
-
     def held(self, *, announced: bool = False) -> int | None:
         return self._held
 
     def start(self, rows: Rows, version: int) -> None:
-        self.apply(Changes(rows, Rows.of(rows.schema, [])), version)
+        self.apply(all_inserted(rows), version)
 
     def apply(self, changes: Changes, version: int) -> None:
         if changes and (self._held is None or version > self._held):
             self._tell(self.view, version, changes)
         self._held = version
-
-    def replace(self, rows: Rows, version: int) -> None:
-        raise NotImplementedError("the console takes changes")
 
 
 def tell_lines(view: str, version: int, changes: Changes) -> None:

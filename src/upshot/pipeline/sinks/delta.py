@@ -1,17 +1,15 @@
-"""Delta sinks: the view kept current, and its change log. Who writes the tables is left open."""
+"""Delta sinks: the view kept current, and its change log; written by Spark or by `deltalake`."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Protocol
 
-import pyarrow as pa
-
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.changes import Changes
-from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
-from upshot.pipeline.sinks.tables import stays_on_spark
+from upshot.pipeline.sinks.sink import Columns, Sink, all_inserted, log_columns, not_ours
+from upshot.pipeline.sinks.tables import Data, stays_on_spark
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.delta import delta_target, has_delta, reaches
 from upshot.spark.lake_path import AnyPath, LakePath, located
@@ -32,54 +30,34 @@ class DeltaWriter(Protocol):
         """The version that the application last wrote; None if it never did, or there is no table."""
         ...
 
-    def create(self, path: str, application: str, version: int, data: Any) -> None: ...
+    def create(self, path: str, application: str, version: int, data: Data) -> None: ...
 
-    def append(self, path: str, application: str, version: int, data: Any) -> None: ...
+    def append(self, path: str, application: str, version: int, data: Changes) -> None: ...
 
-    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
-        """Deletes the rows of `data` whose `_change` is -1, inserts those with +1."""
-        ...
-
-    def rows(self, rows: Rows) -> Any:
-        """The rows as `create` takes them."""
-        ...
-
-    def changes(self, changes: Changes, version: int) -> Any:
-        """The changes as `append` and `merge` take them."""
+    def merge(self, path: str, application: str, version: int, data: Changes) -> None:
+        """Delete the deleted rows and insert the inserted ones."""
         ...
 
 
 class CheapestDelta:
-    """Writes by `deltalake` what passes through the driver, by Spark what stays there. Both commit to the same table,
-    and only one of them at a time: the sink's own."""
+    """Writes by `deltalake` the rows that pass through the driver, by Spark those that stay there. Both commit to the
+    same table, and only one of them at a time: the sink's own."""
 
     def __init__(self, native: DeltaWriter, spark: DeltaWriter) -> None:
         self._native, self._spark = native, spark
+        self.columns, self.version = native.columns, native.version
 
-    def columns(self, path: str) -> Columns | None:
-        return self._native.columns(path)
-
-    def version(self, path: str, application: str) -> int | None:
-        return self._native.version(path, application)
-
-    def create(self, path: str, application: str, version: int, data: Any) -> None:
+    def create(self, path: str, application: str, version: int, data: Data) -> None:
         self._of(data).create(path, application, version, data)
 
-    def append(self, path: str, application: str, version: int, data: Any) -> None:
+    def append(self, path: str, application: str, version: int, data: Changes) -> None:
         self._of(data).append(path, application, version, data)
 
-    def merge(self, path: str, application: str, version: int, data: Any, columns: list[str]) -> None:
-        self._of(data).merge(path, application, version, data, columns)
+    def merge(self, path: str, application: str, version: int, data: Changes) -> None:
+        self._of(data).merge(path, application, version, data)
 
-    def rows(self, rows: Rows) -> Any:
-        return (self._spark if stays_on_spark(rows) else self._native).rows(rows)
-
-    def changes(self, changes: Changes, version: int) -> Any:
-        many = stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)
-        return (self._spark if many else self._native).changes(changes, version)
-
-    def _of(self, data: Any) -> DeltaWriter:
-        return self._native if isinstance(data, pa.Table) else self._spark
+    def _of(self, data: Data) -> DeltaWriter:
+        return self._spark if stays_on_spark(data) else self._native
 
 
 def delta_writer(session: Any, path: AnyPath | str, delta: str) -> DeltaWriter:
@@ -99,9 +77,7 @@ def delta_writer(session: Any, path: AnyPath | str, delta: str) -> DeltaWriter:
     return CheapestDelta(NativeDelta(session), writer) if by_spark else NativeDelta(session)
 
 
-class _DeltaSink:
-    is_table, whole = True, False
-
+class _DeltaSink(Sink):
     def __init__(self, view: str, path: AnyPath | str, writer: DeltaWriter, application: str, kind: str) -> None:
         self.view = view
         self.place = f"the delta {kind} `{path}`"
@@ -120,16 +96,13 @@ class _DeltaSink:
     def _there(self) -> list[LocationEntry]:
         return _files(self._place).entries(self._path)
 
-    def _create(self, version: int, data: Any) -> None:
-        """Makes the table. Its files are written before its first version, so a start that died left files alone."""
+    def _create(self, version: int, data: Data) -> None:
+        """Make the table. Its files are written before its first version, so an interrupted start leaves only files."""
         remove_fragments(_files(self._place), self._path)
         if self._there():
             raise not_ours(self.place)
         reached(Point.CREATE)
         self._writer.create(self._path, self._application, version, data)
-
-    def replace(self, rows: Rows, version: int) -> None:
-        raise NotImplementedError("a delta table takes changes")
 
 
 def _files(path: AnyPath) -> Files:
@@ -137,7 +110,7 @@ def _files(path: AnyPath) -> Files:
 
 
 def remove_fragments(files: Files, folder: str) -> None:
-    """Removes the files of a Delta table that never had a version; anything else stays."""
+    """Remove the files of a Delta table that never had a version; anything else stays."""
     log = child(folder, "_delta_log")
     if any(_COMMIT.fullmatch(entry.name) for entry in files.entries(log)):
         return
@@ -153,18 +126,13 @@ class DeltaView(_DeltaSink):
     def __init__(self, view: str, path: AnyPath | str, writer: DeltaWriter, pipeline: str) -> None:
         super().__init__(view, path, writer, f"upshot/{pipeline}/{view}", "table")
 
-    def wanted(self, schema: Schema) -> Columns:
-        return view_columns(schema)
-
     def start(self, rows: Rows, version: int) -> None:
-        self._create(version, self._writer.rows(rows))
+        self._create(version, rows)
 
     def apply(self, changes: Changes, version: int) -> None:
         # deltalake accepts a version that is already there, so it is checked first.
         if version > (self.held() or 0):
-            columns = list(changes.inserted.columns)
-            data = self._writer.changes(changes, version)
-            self._writer.merge(self._path, self._application, version, data, columns)
+            self._writer.merge(self._path, self._application, version, changes)
 
 
 class DeltaLog(_DeltaSink):
@@ -177,9 +145,8 @@ class DeltaLog(_DeltaSink):
         return log_columns(schema)
 
     def start(self, rows: Rows, version: int) -> None:
-        self._create(version, self._writer.changes(Changes(rows, Rows.of(rows.schema, [])), version))
+        self._create(version, all_inserted(rows))
 
     def apply(self, changes: Changes, version: int) -> None:
         if version > (self.held() or 0):
-            data = self._writer.changes(changes, version)
-            self._writer.append(self._path, self._application, version, data)
+            self._writer.append(self._path, self._application, version, changes)

@@ -28,12 +28,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.sink import CHANGE, Columns
-from upshot.pipeline.sinks.tables import log_table, table_of
+from upshot.pipeline.sinks.tables import Data, table_of
 from upshot.spark.delta import delta_target
 from upshot.spark.lake_path import AnyPath, located
 from upshot.spark.location import local_path
@@ -58,37 +57,31 @@ class NativeDelta:
         table = self._newest(path)
         return None if table is None else table.transaction_version(application)
 
-    def create(self, path: str, application: str, version: int, data: pa.Table) -> None:
-        target = self._target(path)
+    def create(self, path: str, application: str, version: int, data: Data) -> None:
+        target, table = self._target(path), table_of(data, version)
         with _reported(path):
             write_deltalake(
                 target.uri,
-                data,
+                table,
                 mode="error",
                 storage_options=target.options,
                 commit_properties=_stamped(application, version),
                 target_file_size=_FILE_BYTES,
             )
 
-    def append(self, path: str, application: str, version: int, data: pa.Table) -> None:
+    def append(self, path: str, application: str, version: int, data: Changes) -> None:
         with _reported(path):
             table = self._known(path)
-            write_deltalake(table, data, mode="append", commit_properties=_stamped(application, version))
+            stamp = _stamped(application, version)
+            write_deltalake(table, table_of(data, version), mode="append", commit_properties=stamp)
 
-    def merge(self, path: str, application: str, version: int, data: pa.Table, columns: list[str]) -> None:
+    def merge(self, path: str, application: str, version: int, data: Changes) -> None:
         with _reported(path):
             table, stamp = self._known(path), _stamped(application, version)
-            inserted, deleted = (data.filter(pc.equal(data[CHANGE], sign)).select(columns) for sign in (1, -1))
             if _has_plain_files(table):
-                exchanged(table, inserted, deleted, stamp)
+                exchanged(table, table_of(data.inserted), table_of(data.deleted), stamp)
             else:
-                _merged(table, data, columns, stamp)
-
-    def rows(self, rows: Rows) -> pa.Table:
-        return table_of(rows)
-
-    def changes(self, changes: Changes, version: int) -> pa.Table:
-        return log_table(changes, version)
+                _merged(table, table_of(data, version), list(data.inserted.columns), stamp)
 
     # ---- tables --------------------------------------------------------------------------------------
 

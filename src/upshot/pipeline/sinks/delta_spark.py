@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.database.files.spark_frames import quoted
 from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import lost_rows, spark_writes
 from upshot.pipeline.sinks.sink import CHANGE, Columns
-from upshot.pipeline.sinks.tables import FEW, frame_of, log_frame
+from upshot.pipeline.sinks.tables import FEW, Data, frame_of, row_count
 from upshot.spark.delta import delta_snapshot
 from upshot.spark.location import spark_path
 
@@ -24,15 +22,6 @@ _ONE_AT_A_TIME = threading.Lock()
 """Guards the stamp of a merge: it is a setting of the session, which parallel sinks share."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedFrame:
-    """Rows for a table, and how many of them are inserted and deleted."""
-
-    frame: Any
-    inserted: int
-    deleted: int = 0
-
-
 class SparkDelta:
     """Needs a classic session: the last version that an application wrote is in the table's log, and only Delta's own
     classes read it."""
@@ -40,32 +29,49 @@ class SparkDelta:
     def __init__(self, session: Any) -> None:
         self._session = session
 
+    def location(self, path: str) -> str | None:
+        """The path of the table's files; None if there is no table of that name."""
+        return path
+
+    def _known(self, path: str) -> str:
+        location = self.location(path)
+        assert location is not None, "its version was looked up before"
+        return location
+
     def columns(self, path: str) -> Columns | None:
-        if delta_snapshot(self._session, path).version() < 0:
+        location = self.location(path)
+        if location is None or delta_snapshot(self._session, location).version() < 0:
             return None
-        fields = self._session.read.format("delta").load(spark_path(path)).schema.fields
+        fields = self._session.read.format("delta").load(spark_path(location)).schema.fields
         return {field.name: type_word(str(field.dataType.jsonValue())) for field in fields}
 
     def version(self, path: str, application: str) -> int | None:
-        found = delta_snapshot(self._session, path).transactions().get(application)
+        location = self.location(path)
+        if location is None:
+            return None
+        found = delta_snapshot(self._session, location).transactions().get(application)
         return int(found.get()) if found.isDefined() else None
 
-    def create(self, path: str, application: str, version: int, data: CountedFrame) -> None:
+    def create(self, path: str, application: str, version: int, data: Data) -> None:
         self._write(path, application, version, data, "error")
 
-    def append(self, path: str, application: str, version: int, data: CountedFrame) -> None:
-        self._write(path, application, version, data, "append")
+    def append(self, path: str, application: str, version: int, data: Changes) -> None:
+        self._write(self._known(path), application, version, data, "append")
 
-    def _write(self, path: str, application: str, version: int, data: CountedFrame, mode: str) -> None:
+    def _write(self, path: str, application: str, version: int, data: Data, mode: str) -> None:
         with spark_writes(_table(path)):
-            writer = data.frame.write.format("delta").mode(mode)
-            writer.option("txnAppId", application).option("txnVersion", version).save(spark_path(path))
+            self.writer(frame_of(data, self._session, version), application, version, mode).save(spark_path(path))
             self.refuse_lost_rows(path, data)
 
-    def refuse_lost_rows(self, path: str, data: CountedFrame) -> None:
-        """Raises if the last version of the table has added another number of rows, by Delta's own count. Few rows were
-        in the driver: that takes a job, and shows nothing."""
-        rows = data.inserted + data.deleted
+    def writer(self, frame: Any, application: str, version: int, mode: str) -> Any:
+        """A writer that stamps its commit."""
+        writer = frame.write.format("delta").mode(mode)
+        return writer.option("txnAppId", application).option("txnVersion", version)
+
+    def refuse_lost_rows(self, path: str, data: Data) -> None:
+        """Raise if the last version of the table has added another number of rows, by Delta's own count. For few rows,
+        which were in the driver, the job is spared."""
+        rows = row_count(data)
         if rows <= FEW:
             return
         history = self._session.sql(f"describe history delta.{quoted(spark_path(path))} limit 1")
@@ -73,8 +79,9 @@ class SparkDelta:
         if written is not None and int(written) != rows:
             raise lost_rows(_table(path), rows, int(written))
 
-    def merge(self, path: str, application: str, version: int, data: CountedFrame, columns: list[str]) -> None:
-        names = [quoted(column) for column in columns]
+    def merge(self, path: str, application: str, version: int, data: Changes) -> None:
+        path = self._known(path)
+        names = [quoted(column) for column in data.inserted.columns]
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
         statement = (
             f"MERGE INTO delta.{quoted(spark_path(path))} t USING {{changes}} s ON {same} "  # noqa: S608 - names are quoted
@@ -82,18 +89,12 @@ class SparkDelta:
             f"WHEN NOT MATCHED AND s.{CHANGE} = 1 "
             f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
+        frame = frame_of(data, self._session, version)
         with _ONE_AT_A_TIME, spark_writes(_table(path)), _stamped(self._session.conf, application, version):
-            (done,) = self._session.sql(statement, changes=data.frame).collect()
-        if (done["num_inserted_rows"], done["num_deleted_rows"]) != (data.inserted, data.deleted):
+            (done,) = self._session.sql(statement, changes=frame).collect()
+        if (done["num_inserted_rows"], done["num_deleted_rows"]) != (len(data.inserted), len(data.deleted)):
             found = done["num_inserted_rows"] + done["num_deleted_rows"]
-            raise lost_rows(f"the change of {_table(path)}", data.inserted + data.deleted, found)
-
-    def rows(self, rows: Rows) -> CountedFrame:
-        return CountedFrame(frame_of(rows, self._session), len(rows))
-
-    def changes(self, changes: Changes, version: int) -> CountedFrame:
-        frame = log_frame(changes, self._session, version)
-        return CountedFrame(frame, len(changes.inserted), len(changes.deleted))
+            raise lost_rows(f"the change of {_table(path)}", row_count(data), found)
 
 
 def _table(path: str) -> str:

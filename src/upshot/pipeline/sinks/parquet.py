@@ -12,8 +12,8 @@ from upshot.core.schema import Schema
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.failures import disk_writes, spark_writes
 from upshot.pipeline.sinks.folders import Folders, folders_at
-from upshot.pipeline.sinks.sink import Columns, log_columns, not_ours, view_columns
-from upshot.pipeline.sinks.tables import frame_of, log_frame, log_table, stays_on_spark, table_of
+from upshot.pipeline.sinks.sink import Columns, Sink, all_inserted, log_columns, not_ours
+from upshot.pipeline.sinks.tables import Data, frame_of, row_count, stays_on_spark, table_of
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath
 
@@ -23,11 +23,9 @@ _FOLDER = "upshot_version"
 """Not `_version`: Arrow and pandas pass over whatever begins with an underscore."""
 
 
-class ParquetLog:
+class ParquetLog(Sink):
     """One folder `upshot_version=000123` a version that changed the view. `_version` is a column of the files, as in
     any change log; readers of partitioned Parquet see the folders' number too and can skip by it."""
-
-    is_table, whole = True, False
 
     def __init__(self, view: str, path: AnyPath, session: Any) -> None:
         self.view = view
@@ -49,32 +47,23 @@ class ParquetLog:
 
     def start(self, rows: Rows, version: int) -> None:
         self._folders.remove_leftovers()
-        self._write(Changes(rows, Rows.of(rows.schema, [])), version)
+        self._write(all_inserted(rows), version)
 
     def apply(self, changes: Changes, version: int) -> None:
         if version > (self.held() or 0):
             self._write(changes, version)
 
-    def replace(self, rows: Rows, version: int) -> None:
-        raise NotImplementedError("a change log takes changes")
-
     def _versions(self) -> dict[int, str]:
         return _numbered(self._folders, rf"{_FOLDER}=(\d+)", self.place)
 
     def _write(self, changes: Changes, version: int) -> None:
-        name, rows = f"{_FOLDER}={version:06}", len(changes.inserted) + len(changes.deleted)
-        if stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted):
-            with spark_writes(self.place):
-                self._folders.put(name, log_frame(changes, self._session, version), rows)
-        else:
-            with disk_writes(self.place):
-                self._folders.put(name, log_table(changes, version), rows)
+        _put(self._folders, f"{_FOLDER}={version:06}", changes, version, self._session, self.place)
 
 
-class ParquetSnapshots:
+class ParquetSnapshots(Sink):
     """One folder `v000123` a version that changed the view; `current.json`, written last, names the newest."""
 
-    is_table = whole = True
+    whole = True
 
     def __init__(self, view: str, path: AnyPath, session: Any, keep: int = 2) -> None:
         self.view = view
@@ -84,9 +73,6 @@ class ParquetSnapshots:
     def columns(self) -> Columns | None:
         held = self.held()
         return None if held is None else self._folders.columns(_version_name(held))
-
-    def wanted(self, schema: Schema) -> Columns:
-        return view_columns(schema)
 
     def held(self, *, announced: bool = False) -> int | None:
         pointer, text = self._path / POINTER, self._folders.read(POINTER)
@@ -109,21 +95,13 @@ class ParquetSnapshots:
         self._folders.remove_leftovers()
         self._write(rows, version)
 
-    def apply(self, changes: Changes, version: int) -> None:
-        raise NotImplementedError("snapshots take whole views")
-
     def replace(self, rows: Rows, version: int) -> None:
         if version > (self.held() or 0):
             self._write(rows, version)
 
     def _write(self, rows: Rows, version: int) -> None:
         name = _version_name(version)
-        if stays_on_spark(rows):
-            with spark_writes(self.place):
-                self._folders.put(name, frame_of(rows, self._session), len(rows))
-        else:
-            with disk_writes(self.place):
-                self._folders.put(name, table_of(rows), len(rows))
+        _put(self._folders, name, rows, version, self._session, self.place)
         reached(Point.POINTER)
         pointer = {"view": self.view, "version": version, "folder": name, "rows": len(rows)}
         with disk_writes(self.place):
@@ -134,6 +112,16 @@ class ParquetSnapshots:
         with disk_writes(self.place):
             for old in sorted(there)[: -(self._keep + 1)]:
                 self._folders.remove(there[old])
+
+
+def _put(folders: Folders, name: str, data: Data, version: int, session: Any, place: str) -> None:
+    """Write a folder from the driver, or by Spark if the rows stay there."""
+    if stays_on_spark(data):
+        with spark_writes(place):
+            folders.put(name, frame_of(data, session, version), row_count(data))
+    else:
+        with disk_writes(place):
+            folders.put(name, table_of(data, version), row_count(data))
 
 
 def _version_name(version: int) -> str:

@@ -1,9 +1,8 @@
-"""The protocol of sinks: report the version it holds, and take the next."""
+"""The base of sinks: a sink reports the version it holds, and takes the next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import Rows
@@ -18,59 +17,54 @@ Columns = Mapping[str, str]
 """Names and types of columns, in order, in the words of a program."""
 
 
-class Sink(Protocol):
+class Sink:
     """A place outside that follows one view.
 
-    A sink knows by itself which version it holds; what it holds changes in one step together with that knowledge, so
-    a version that is handed over twice is taken once.
+    A sink itself records the version that it holds, in one step with its rows: so a version that is passed twice is
+    stored once.
     """
 
-    @property
-    def view(self) -> str: ...
-
-    @property
-    def place(self) -> str:
-        """The name of the sink in messages, as in "the delta table `lake/mod_dep`"; no two are equal."""
-        ...
-
-    @property
-    def is_table(self) -> bool:
-        """Test whether the sink has its own columns, which must be those of the view."""
-        ...
-
-    @property
-    def whole(self) -> bool:
-        """Test whether the sink takes the whole view each time, so that versions in between may be left out."""
-        ...
+    view: str
+    place: str
+    """The name of the sink in messages, as in "the delta table `lake/mod_dep`"; no two are equal."""
+    is_table = True
+    """True if the sink has its own columns, which must be those of the view."""
+    whole = False
+    """True if the sink takes the whole view each time, so that versions in between may be left out."""
 
     def columns(self) -> Columns | None:
         """The columns the sink has, or None if there is nothing there yet."""
-        ...
+        raise NotImplementedError
 
     def wanted(self, schema: Schema) -> Columns:
         """The columns the sink must have for a view of this schema."""
-        ...
+        return view_columns(schema)
 
     def held(self, *, announced: bool = False) -> int | None:
         """The version the sink holds; None if it is new. Raises if something else is in its place, unless the sink was
         `announced` and what is there can be left of a start that did not come to its end: `start` removes that."""
-        ...
+        raise NotImplementedError
 
     def start(self, rows: Rows, version: int) -> None:
-        """Makes a new sink hold these rows."""
-        ...
+        """Make a new sink hold these rows."""
+        raise NotImplementedError
 
     def apply(self, changes: Changes, version: int) -> None:
-        """Takes the changes of a version, unless it holds that version already."""
-        ...
+        """Take the changes of a version, unless the sink holds that version already."""
+        raise NotImplementedError(f"{self.place} takes whole views")
 
     def replace(self, rows: Rows, version: int) -> None:
-        """For a `whole` sink: takes the rows of a version, unless it holds that version already."""
-        ...
+        """For a `whole` sink: take the rows of a version, unless the sink holds that version already."""
+        raise NotImplementedError(f"{self.place} takes changes")
+
+
+def all_inserted(rows: Rows) -> Changes:
+    """The change that inserts all rows, with which a change log starts."""
+    return Changes(rows, Rows.of(rows.schema, []))
 
 
 def word(type: Type) -> str:
-    """A type as sinks keep it: of subtypes and NULL they know nothing.
+    """A type as sinks store it, without subtype and NULL.
 
     >>> from upshot.core.types import SYMBOL
     >>> word(SYMBOL.optional()), word(Type(Kind.DECIMAL, precision=10, scale=2))
@@ -88,7 +82,7 @@ def log_columns(schema: Schema) -> dict[str, str]:
 
 
 def refuse_schema(sink: Sink, schema: Schema) -> None:
-    """Raises if the view cannot be kept there: no columns, names that clash, or other columns than the sink has."""
+    """Raise if the sink cannot store the view: no columns, names that clash, or other columns than the sink has."""
     if not sink.is_table:
         return
     names = [column.name for column in schema.columns]

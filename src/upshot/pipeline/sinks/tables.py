@@ -30,16 +30,24 @@ def log_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*lake_schema(schema), pa.field(CHANGE, pa.int32()), pa.field(VERSION, pa.int64())])
 
 
-def table_of(rows: Rows) -> pa.Table:
-    """The rows in the types of a lake."""
-    return rows.to_arrow().cast(lake_schema(rows.schema))
+Data = Rows | Changes
+"""The rows of a view, or the changes of a version, which a change log stores with `_change` and `_version`."""
 
 
-def log_table(changes: Changes, version: int) -> pa.Table:
-    """The deleted rows, then the inserted rows, with `_change` and `_version`."""
-    parts = [(changes.deleted, -1), (changes.inserted, 1)]
-    target = log_schema(changes.inserted.schema)
-    return pa.concat_tables([_signed(rows, sign, version, target) for rows, sign in parts])
+def row_count(data: Data) -> int:
+    return len(data) if isinstance(data, Rows) else len(data.inserted) + len(data.deleted)
+
+
+def table_of(data: Data, version: int = 0) -> pa.Table:
+    """The rows in the types of a lake; of changes the deleted rows, then the inserted ones."""
+    if isinstance(data, Rows):
+        return data.to_arrow().cast(lake_schema(data.schema))
+    target = log_schema(data.inserted.schema)
+    return pa.concat_tables([_signed(rows, sign, version, target) for rows, sign in _parts(data)])
+
+
+def _parts(changes: Changes) -> tuple[tuple[Rows, int], ...]:
+    return (changes.deleted, -1), (changes.inserted, 1)
 
 
 def _signed(rows: Rows, sign: int, version: int, target: pa.Schema) -> pa.Table:
@@ -55,36 +63,29 @@ def _lake_type(type: Type) -> pa.DataType:
 # ---- the same on Spark --------------------------------------------------------------------------------
 
 
-def stays_on_spark(rows: Rows) -> bool:
+def stays_on_spark(data: Data) -> bool:
     """Test whether the rows are many and on Spark: then they are never collected."""
-    return len(rows) > FEW and rows.is_on_spark
+    if isinstance(data, Rows):
+        return len(data) > FEW and data.is_on_spark
+    return stays_on_spark(data.inserted) or stays_on_spark(data.deleted)
 
 
-def frame_of(rows: Rows, session: Any) -> Any:
-    """The rows as a DataFrame of the session, in the types of a lake."""
-    if not stays_on_spark(rows):
-        return _small_frame(table_of(rows), session)
-    from upshot.spark.types import declared_type  # noqa: PLC0415 - imports pyspark
-
-    found = rows.to_spark(session)
-    # Decimals have more digits on Spark than their column declares.
-    types = zip(rows.columns, (declared_type(type) for type in rows.schema.types), strict=True)
-    return found.select(*(found[quoted(name)].cast(type).alias(name) for name, type in types))
-
-
-def log_frame(changes: Changes, session: Any, version: int) -> Any:
-    """As `log_table`."""
-    if not (stays_on_spark(changes.inserted) or stays_on_spark(changes.deleted)):
-        return _small_frame(log_table(changes, version), session)
+def frame_of(data: Data, session: Any, version: int = 0) -> Any:
+    """As `table_of`, as a DataFrame of the session."""
+    if not stays_on_spark(data):
+        # Spark takes an empty chunk for the end of the table, and loses all rows behind it.
+        return session.createDataFrame(table_of(data, version).combine_chunks())
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
+    from upshot.spark.types import declared_type  # noqa: PLC0415 - imports pyspark
+
+    if isinstance(data, Rows):
+        found = data.to_spark(session)
+        # Decimals have more digits on Spark than their column declares.
+        types = zip(data.columns, (declared_type(type) for type in data.schema.types), strict=True)
+        return found.select(*(found[quoted(name)].cast(type).alias(name) for name, type in types))
     frames = []
-    for rows, sign in ((changes.deleted, -1), (changes.inserted, 1)):
+    for rows, sign in _parts(data):
         marks = {CHANGE: F.lit(sign).cast("int"), VERSION: F.lit(version).cast("long")}
         frames.append(frame_of(rows, session).withColumns(marks))
     return frames[0].unionByName(frames[1])
-
-
-def _small_frame(table: pa.Table, session: Any) -> Any:
-    # Spark takes an empty chunk for the end of the table, and loses what comes after it.
-    return session.createDataFrame(table.combine_chunks())
