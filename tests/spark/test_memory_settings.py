@@ -10,7 +10,7 @@ import pytest
 
 import upshot
 from upshot.core.resources import available_memory
-from upshot.spark.memory import worker_memory
+from upshot.spark.session import worker_memory
 
 
 def session(**settings: str) -> Any:

@@ -1,21 +1,36 @@
-"""Spark sessions: one of our own where the user has none, and a private one beside the user's for what we run."""
+"""Spark sessions: one of our own if the user has none, a private one beside the user's, and the memory for rows."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
-from upshot.spark.memory import WORKER_MEMORY, local_tasks
+from upshot.core.resources import available_memory
 
 NOT_STARTED = "spark-not-started"
 
 PARTITIONS = "upshot.partitions"
-"""The setting of the user's session that says into how many parts our shuffles go."""
+"""The setting of the user's session for the number of partitions of our shuffles."""
+
+WORKER_MEMORY = "upshot.worker.memory"
+"""The setting of the user's session for the bytes of each Python worker."""
+
+DRIVER_MEMORY = "upshot.driver.memory"
+"""The setting of the user's session for the bytes that the driver holds; with 0 everything is left to the executors."""
+
+_DRIVER_SHARE = 8
+"""Without the setting, the driver holds at most one part in this many of the available memory."""
+
+_UNITS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_LOCAL = re.compile(r"local\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\]")
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
+_SIZE = re.compile(r"(\d+)\s*([bkmgt]?)b?\s*\Z", re.IGNORECASE)
 
 _SETTINGS = {
     # AQE doubles the time of tiny jobs, and plans of known sizes have nothing to learn from it.
@@ -29,9 +44,9 @@ _SETTINGS = {
     # A small set of rows is one task.
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # What a small change joins with is sent to all workers. Where that turns out to be more, joins shuffle instead.
+    # Rows that a small change joins are broadcast. If they turn out to be too many, joins shuffle instead.
     "spark.sql.maxBroadcastTableSize": "256m",
-    # A file that is not there is an error, whatever the user's session makes of it.
+    # A missing file is an error, whatever the setting of the user's session.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     # Rows of several sets are written side by side, and need not be sorted by set for it.
@@ -60,18 +75,18 @@ def own_session(**config: Any) -> Any:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise EngineError(
-            f"Spark did not start: {told[0]}",
+            f"Spark did not start: {lines[0]}",
             code=NOT_STARTED,
             help="Spark 4 needs Java 17 or newer (`java -version`, `JAVA_HOME`); the output of Java is above",
         ) from error
 
 
 def private_session(session: Any) -> Any:
-    """A session beside the user's, on the same cluster, with our settings; those of the user's are not touched. What
-    all sessions of the process share is: PySpark remembers a few classes of Java from now on, for all of them
-    (`java_classes.py`), and workers on this machine that would take any `python3` take this one."""
+    """A session beside the user's, on the same cluster, with our settings; those of the user's are not touched. Two
+    things affect all sessions of the process: PySpark caches a few classes of Java from now on (`java_classes.py`), and
+    workers on this machine that would take any `python3` take this one."""
     workers_use_this_python(session)
     if is_connect(session):
         private = session.cloneSession()
@@ -84,8 +99,8 @@ def private_session(session: Any) -> Any:
             private.conf.set(name, value)
     for name, value in _SETTINGS.items():
         private.conf.set(name, value)
-    if told := session.conf.get(WORKER_MEMORY, None):
-        private.conf.set(WORKER_MEMORY, told)
+    if memory := session.conf.get(WORKER_MEMORY, None):
+        private.conf.set(WORKER_MEMORY, memory)
     parts = _partitions(session)
     private.conf.set("spark.sql.shuffle.partitions", parts)
     private.conf.set("spark.sql.files.minPartitionNum", parts)
@@ -99,9 +114,9 @@ def _file_systems(session: Any) -> dict[str, str]:
 
 @contextlib.contextmanager
 def without_call_sites() -> Iterator[None]:
-    """PySpark notes with every column which line of Python made it, and so takes twice the time to make one. Here it
-    does not: the lines would be ours and of no use to a user. PySpark reads the setting once per process; the value is
-    saved and restored."""
+    """Inside, PySpark does not record the line of Python that makes a column, which doubles the time to make one: the
+    lines would be ours and of no use to a user. PySpark reads the setting once per process; the value is saved and
+    restored."""
     from pyspark.errors import utils  # noqa: PLC0415 - an optional package
 
     before = getattr(utils, _NOTED, None)
@@ -118,8 +133,8 @@ _NOTED = "_enable_debugging_cache"
 
 @contextlib.contextmanager
 def sending_nothing(private: Any) -> Iterator[None]:
-    """Inside, frames that are made send no rows to all workers: joins shuffle, whatever size was expected. The hint is
-    set when a frame is created, so frames created outside keep theirs."""
+    """Inside, frames are made without broadcasts: joins shuffle, whatever size was expected. The hint is set when a
+    frame is created, so frames created outside keep theirs."""
     before = {name: private.conf.get(name) for name in _SENDING_NOTHING}
     for name, value in _SENDING_NOTHING.items():
         private.conf.set(name, value)
@@ -133,14 +148,14 @@ def sending_nothing(private: Any) -> Iterator[None]:
 _SENDING_NOTHING = {
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # Sizes were not what they seemed: Spark is to look at them, and to split what one key makes large.
+    # Sizes were not as expected: Spark must measure them, and split a partition that one key makes large.
     "spark.sql.adaptive.enabled": "true",
 }
 
 
 def release(private: Any) -> None:
-    """Let go of a private session. The classic one is freed with its last frame; the server of a Connect session keeps
-    its state until released."""
+    """Release a private session. The classic one is freed with its last frame; the server of a Connect session keeps
+    its state until then."""
     if is_connect(private):
         with contextlib.suppress(Exception):  # the server, or the user's own session, may be gone already
             private.client.release_session()
@@ -153,7 +168,7 @@ def is_connect(session: Any) -> bool:
 
 
 def require_spark() -> None:
-    """Raises if pyspark is not installed."""
+    """Raise if pyspark is not installed."""
     try:
         import pyspark  # noqa: F401, PLC0415 - an optional package
     except ImportError:
@@ -165,7 +180,7 @@ def require_spark() -> None:
 
 
 def require_java(config: dict[str, Any]) -> None:
-    """Raises if a local Spark is requested and there is no Java to run it."""
+    """Raise if a local Spark is requested and there is no Java to run it."""
     if any(_setting(name) == "spark.remote" for name in config) or "SPARK_REMOTE" in os.environ:
         return
     home = os.environ.get("JAVA_HOME")
@@ -203,16 +218,15 @@ def _names_a_master() -> bool:
 
 def _partitions(session: Any) -> int:
     """The number of tasks that can run at once, unless the user's session sets a number of partitions."""
-    told = session.conf.get(PARTITIONS, None)
-    if told:
-        return max(1, int(told))
+    if parts := session.conf.get(PARTITIONS, None):
+        return max(1, int(parts))
     for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
         if value := _known(session, name):
             return max(2, int(value))
     master = _known(session, "spark.master") or ""
     if master.startswith("local"):
         return max(2, local_tasks(master))
-    # What else decides is known to the cluster only; this many tasks a range gets.
+    # Only the cluster knows the number otherwise: it is the number of tasks of a range.
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     numbered = session.range(1 << 16).select(F.spark_partition_id().alias("part"))
@@ -222,3 +236,63 @@ def _partitions(session: Any) -> int:
 def _known(session: Any, name: str) -> str | None:
     value = session.conf.get(name, None)
     return str(value) if value else None
+
+
+# ---- memory for rows -------------------------------------------------------------------------------------------
+
+
+def driver_memory(session: Any) -> int:
+    """The bytes of rows that the driver may hold."""
+    setting = session.conf.get(DRIVER_MEMORY, None)
+    if setting is None:
+        return available_memory() // _DRIVER_SHARE
+    return 0 if setting.strip() == "0" else _bytes(setting, DRIVER_MEMORY)
+
+
+def worker_memory(session: Any) -> int:
+    """Bytes for each of the tasks that run at once in a process of Spark.
+
+    On one machine they share half of its memory. On a cluster that kills containers (YARN, Kubernetes) they share the
+    memory of the executor beyond its heap; a standalone cluster bounds nothing, and they get as much as the heap.
+    """
+    if setting := session.conf.get(WORKER_MEMORY, None):
+        return _bytes(setting, WORKER_MEMORY)
+    master = session.conf.get("spark.master", None) or ""
+    if master.startswith("local"):
+        return available_memory() // (2 * local_tasks(master))
+    cores = max(1, int(session.conf.get("spark.executor.cores", None) or 1))
+    if setting := session.conf.get("spark.executor.pyspark.memory", None):
+        return _bytes(setting, "spark.executor.pyspark.memory", unit="m") // cores
+    heap = _bytes(session.conf.get("spark.executor.memory", None) or "1g", "spark.executor.memory")
+    if master.startswith("spark:"):
+        return heap // cores
+    overhead = session.conf.get("spark.executor.memoryOverhead", None)
+    beyond = _bytes(overhead, "spark.executor.memoryOverhead", unit="m") if overhead else max(384 << 20, heap // 10)
+    return beyond // cores
+
+
+def local_tasks(master: str) -> int:
+    """The number of tasks that a master on this machine runs at a time.
+
+    >>> local_tasks("local"), local_tasks("local[3]"), local_tasks("local[4,2]"), local_tasks("local-cluster[2,3,1024]")
+    (1, 3, 4, 6)
+    """
+    if parts := _LOCAL_CLUSTER.match(master):
+        return max(1, int(parts[1]) * int(parts[2]))
+    match = _LOCAL.match(master)
+    if match is None:
+        return 1
+    return max(1, os.cpu_count() or 1 if match[1] == "*" else int(match[1]))
+
+
+def _bytes(text: str, setting: str, unit: str = "") -> int:
+    """A size as Spark writes it.
+
+    >>> _bytes("4g", ""), _bytes("512", "", unit="m")
+    (4294967296, 536870912)
+    """
+    match = _SIZE.match(text.strip())
+    if match is None or not int(match[1]):
+        message = f"invalid Spark setting `{setting}`: `{text}`"
+        raise UsageError(message, code="wrong-argument", help="write a size such as `4g` or `512m`")
+    return int(match[1]) << _UNITS[match[2].lower() or unit]

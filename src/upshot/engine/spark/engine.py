@@ -39,9 +39,8 @@ from upshot.plan.following import afresh_on_demand, counted, followed_on_demand,
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 from upshot.plan.rule_plan import State
 from upshot.spark.failures import OUT_OF_MEMORY, TOO_LARGE_TO_SEND
-from upshot.spark.memory import driver_memory
 from upshot.spark.preflight import shared_workspace
-from upshot.spark.session import private_session, release, sending_nothing, without_call_sites
+from upshot.spark.session import driver_memory, private_session, release, sending_nothing, without_call_sites
 from upshot.strategies.strategy import Procedure
 
 ATTEMPTS = 3

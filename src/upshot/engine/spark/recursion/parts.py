@@ -44,7 +44,7 @@ from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.plan.weakened import reads_any, weakened
 from upshot.spark.failures import place
-from upshot.spark.memory import worker_memory
+from upshot.spark.session import worker_memory
 from upshot.spark.types import framed, rows_from_spark, spark_schema
 
 MOST_SHARED = 256 << 20
