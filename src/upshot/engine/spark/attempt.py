@@ -40,7 +40,7 @@ class Attempt:
     written are removed by the engine."""
 
     def __init__(
-        self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], answers: Jobs,
+        self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], jobs: Jobs,
         limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None, *,
         assumes: bool = False,
     ) -> None:  # fmt: skip
@@ -54,7 +54,7 @@ class Attempt:
         self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
         self._components = [each for each in self._components if each.views[0] not in skipped]
         self._on_demand = on_demand
-        self._tables, self._schemas, self._answers, self._limits = tables, schemas, answers, limits
+        self._tables, self._schemas, self._jobs, self._limits = tables, schemas, jobs, limits
         self._starts = starts
         self._running: dict[str, Propagation] = {}
         self._assumes = assumes
@@ -80,18 +80,18 @@ class Attempt:
             named = {makers[name] for name in below if name in makers} | {based[n] for n in below if n in based}
             tasks.append(Task(_ON_DEMAND, self._on_demand.begin, frozenset(named)))
         here = all(isinstance(s.rows, LocalPiece) for statements in staged.values() for s in statements)
-        self._answers.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
+        self._jobs.compile(not here or not all(table.committed.is_local for table in self._tables.values()))
         with one_task(self._tables.values(), sum(s.rows.count for statements in staged.values() for s in statements)):
-            run_together(tasks, self._answers, self._took_part)
+            run_together(tasks, self._jobs, self._count_jobs)
             # Written now, so that a loss is noticed in the attempt, and accepting cannot fail.
             compact = [Task(name, t.compact) for name, t in self._tables.items() if t.pending is not None]
-            run_together(compact, self._answers, self._took_part)
+            run_together(compact, self._jobs, self._count_jobs)
         return self._summed(staged)
 
     def _base(self, name: str, statements: Sequence[TableStatement]) -> list[Task]:
         """The tasks of a base relation. An assumption is checked first: after a failure no other answer is used."""
         table = self._tables[name]
-        check = settle_assuming(table, statements, self._answers.session) if self._assumes else None
+        check = settle_assuming(table, statements, self._jobs.session) if self._assumes else None
         if check is None:
             return [Task(f"+{name}", partial(self._settle, table, statements))]
         self.has_assumed = True
@@ -99,9 +99,9 @@ class Attempt:
 
     def _settle(self, table: FrameTable, statements: Sequence[TableStatement]) -> Steps[None]:
         if statements:
-            yield from settle_statements(table, statements, self._answers.session)
+            yield from settle_statements(table, statements, self._jobs.session)
         if self._plan is not None and self._screens:
-            yield from screen(self._plan, table, self._answers.session, self._limits)
+            yield from screen(self._plan, table, self._jobs.session, self._limits)
 
     def _begin(self, component: ComponentPlan) -> Steps[None] | None:
         start = self._starts.get(component.views, ComponentStart())
@@ -114,7 +114,7 @@ class Attempt:
             # Production rules do not follow a change of rules themselves.
             component = start.rule_change.after
         kind = _KINDS.get(component.strategy.procedure, Propagation)
-        propagation = kind(component, self._tables, self._schemas, self._answers, self._limits, start)
+        propagation = kind(component, self._tables, self._schemas, self._jobs, self._limits, start)
         self._running[_name(component)] = propagation
         return propagation.run()
 
@@ -131,7 +131,7 @@ class Attempt:
         ]
         return not any(self._tables[driver.match.relation].change(driver.change).count for driver in adding)
 
-    def _took_part(self, name: str, jobs: int) -> None:
+    def _count_jobs(self, name: str, jobs: int) -> None:
         if name in self._running:
             self._running[name].work.jobs += jobs
         elif name == _ON_DEMAND and self._on_demand is not None:

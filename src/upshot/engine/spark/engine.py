@@ -19,7 +19,7 @@ from upshot.engine.spark.attempt import Attempt
 from upshot.engine.spark.demand.on_demand import OnDemandTask, OnDemandViews
 from upshot.engine.spark.frames.functor_udfs import using_functions
 from upshot.engine.spark.frames.rule_frames import lenient_digits
-from upshot.engine.spark.installed import Asked, Installed, answered, discard
+from upshot.engine.spark.installed import Installed, QueryRequest, answered, discard
 from upshot.engine.spark.recursion.parts import MOST_SHARED
 from upshot.engine.spark.recursion.recursion import Recursion
 from upshot.engine.spark.rounds.component import ComponentStart
@@ -457,7 +457,7 @@ class SparkEngine:
         return self.query_many([(schema, tuple(clauses), listed, helpers)], is_open=True)[0]
 
     @without_call_sites()
-    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+    def query_many(self, asked: Sequence[QueryRequest], *, is_open: bool) -> list[Rows]:
         """The answers to independent queries, in the state of `query_open` or that of `query`: small ones together, in
         one job."""
         assert self._reached or not is_open or not (self._staged or self._before), "staged changes are not propagated"

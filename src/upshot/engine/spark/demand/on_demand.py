@@ -92,28 +92,28 @@ class OnDemandViews:
         found: Net = {}
         if not restores and self.strategies.keys() - set(afresh):
             found = yield from self.changes(afresh, following, work)
-        for view, (came, went) in found.items():
-            self._settle(view, came, went)
+        for view, (inserted, deleted) in found.items():
+            self._settle(view, inserted, deleted)
         shown = sorted(self._plan.source.schemas.keys() & set(afresh))
         rows = (yield from self._whole(shown, "new", work)) if shown else {}
         for view, piece in rows.items():
             contents, old = Contents.of(piece), (yield from before(view))
-            came, went = yield from differences(old, contents, self._session)
-            self._settle(view, came, went, contents)
+            inserted, deleted = yield from differences(old, contents, self._session)
+            self._settle(view, inserted, deleted, contents)
         for view in self.unstored:
             table = self._tables[view]
             if table.pending is None and table.committed.count:
                 table.settle(Contents(table.types), nothing(table.types), nothing(table.types))
         work.seconds += time.perf_counter() - started
 
-    def _settle(self, view: str, came: Piece, went: Piece, contents: Contents | None = None) -> None:
+    def _settle(self, view: str, inserted: Piece, deleted: Piece, contents: Contents | None = None) -> None:
         """The change of a view, and its stored copy after it, if it has one."""
         table = self._tables[view]
         if view in self.unstored:
             contents = Contents(table.types)
         elif contents is None:
-            contents = table.committed.changed(went, came)
-        table.settle(contents, came, went)
+            contents = table.committed.changed(deleted, inserted)
+        table.settle(contents, inserted, deleted)
 
     def changes(self, afresh: Collection[str], following: DemandProgram | None, work: ViewWork) -> Steps[Net]:
         """The net insertions and deletions of the views, all but those `afresh`, that follow from the changes of the
@@ -123,8 +123,8 @@ class OnDemandViews:
         found = self._driver.run(lambda copy: copy.net_changes(views, afresh, following, work), reads)
         if found is None:
             found = yield from self._changes_by_rounds(afresh, following, work)
-        work.inserted += sum(came.count for came, _ in found.values())
-        work.deleted += sum(went.count for _, went in found.values())
+        work.inserted += sum(inserted.count for inserted, _ in found.values())
+        work.deleted += sum(deleted.count for _, deleted in found.values())
         return {view: change for view, change in found.items() if change[0].count or change[1].count}
 
     def _changes_by_rounds(

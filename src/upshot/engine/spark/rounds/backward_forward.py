@@ -26,7 +26,7 @@ from upshot.syntax.ast import Variable
 _FEWER = 4
 """Once this many times fewer rows are without a proof, the search restarts narrow, for those alone."""
 
-_ASKED = "rows asked for"
+_SEARCHED = "rows asked for"
 """The name of rows paired with the rows that request them; no relation has this name."""
 
 Rows = dict[str, Piece]
@@ -36,14 +36,14 @@ Rows = dict[str, Piece]
 class BackwardForwardPropagation(Propagation):
     """A row of the views is deleted only after a search for another proof has failed. [Motik et al. 2015]
 
-    `looked` are the rows that need no search: deleted, proven, or in the current wave; `unproven` are those of the
+    `visited` are the rows that need no search: deleted, proven, or in the current wave; `unproven` are those of the
     search without a proof so far.
     """
 
     def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
         """The rows that have no proof any more, which are both the overestimate and what remains of it."""
         self._gone, self._proven = self._nothing(), self._nothing()
-        self._looked, self._unproven = self._nothing(), self._nothing()
+        self._visited, self._unproven = self._nothing(), self._nothing()
         self._old = dict(self._working)
         """The old state, without what earlier waves have taken: no search comes back to it."""
         self._open, self._width = dict(self._working), 1
@@ -67,37 +67,37 @@ class BackwardForwardPropagation(Propagation):
         if not due:
             return {}
         self.work.rounds += 1
-        return (yield from self._new_rows(due, self._looked, present=False, large=large))
+        return (yield from self._new_rows(due, self._visited, present=False, large=large))
 
     # ---- the search ------------------------------------------------------------------------------------------------
 
     def _search(self, lost: Rows) -> Steps[Rows]:
         """One wave: the rows without a proof, none if all lost rows have one. An exhausted search is complete, so the
         rows that it has not proven have no proof."""
-        self._narrow(lost)
+        self._restart(lost)
         yield from self._look_at(lost)
         begun, width = _count(lost), 1
         while _count(left := (yield from self._left(lost))):
             if _FEWER * _count(left) <= begun:
-                self._narrow(left)
+                self._restart(left)
                 begun, width = _count(left), 1
-            asked = yield from self._ask(width)
-            if not _count(asked):
-                return (yield from self._give_up())
-            yield from self._add(self._looked, asked)
-            yield from self._add(self._unproven, asked)
-            yield from self._look_at(asked)
+            premises = yield from self._premises(width)
+            if not _count(premises):
+                return (yield from self._delete_unproven())
+            yield from self._add(self._visited, premises)
+            yield from self._add(self._unproven, premises)
+            yield from self._look_at(premises)
             width *= 2
-        self._narrow({})
+        self._restart({})
         return {}
 
-    def _narrow(self, left: Rows) -> None:
+    def _restart(self, left: Rows) -> None:
         """Let go of all rows of the search but these."""
-        self._looked, self._unproven = self._nothing(), self._nothing()
+        self._visited, self._unproven = self._nothing(), self._nothing()
         for view in self._views:
             rows = left.get(view, nothing(self._views[view].types))
             for piece in (self._gone[view], self._proven[view], rows):
-                self._looked[view] = self._looked[view].plus(piece)
+                self._visited[view] = self._visited[view].plus(piece)
             self._unproven[view] = self._unproven[view].plus(rows)
 
     def _left(self, lost: Rows) -> Steps[Rows]:
@@ -123,7 +123,7 @@ class BackwardForwardPropagation(Propagation):
         self._unproven[view] = self._unproven[view].minus(rows)
         self._proven[view] = self._proven[view].plus(rows)
 
-    def _ask(self, width: int) -> Steps[Rows]:
+    def _premises(self, width: int) -> Steps[Rows]:
         """For each row without a proof, at most this many unvisited premises per rule."""
         self._driving = {(view, Change.DELETED): each for view, each in self._unproven.items() if each.count}
         due = [plan for plan in self._plans("check") if self._driven(plan)]
@@ -131,17 +131,17 @@ class BackwardForwardPropagation(Propagation):
             return {}
         self.work.rounds += 1
         self._width = width
-        self._open = {view: self._without(view, self._looked) for view in self._views}
-        return (yield from self._new_rows(due, self._looked, present=False, large=False))
+        self._open = {view: self._without(view, self._visited) for view in self._views}
+        return (yield from self._new_rows(due, self._visited, present=False, large=False))
 
-    def _give_up(self) -> Steps[Rows]:
+    def _delete_unproven(self) -> Steps[Rows]:
         """Delete every row that the search has not proven."""
         gone: Rows = {}
         for view, rows in self._unproven.items():
             if rows.count:
                 gone[view] = yield from rows_without(rows, Contents(rows.types), self._session)
         yield from self._add(self._gone, gone)
-        self._narrow({})
+        self._restart({})
         return gone
 
     # ---- sets of rows ----------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ class BackwardForwardPropagation(Propagation):
             *self._schemas[plan.head].columns,
             *(Column(variable.name, plan.types[variable.name]) for variable in asking),
         )
-        schemas = {**self._schemas, _ASKED: Schema(_ASKED, columns)}
-        both = replace(plan, head=_ASKED, arguments=(*plan.arguments, *asking))
+        schemas = {**self._schemas, _SEARCHED: Schema(_SEARCHED, columns)}
+        both = replace(plan, head=_SEARCHED, arguments=(*plan.arguments, *asking))
         rows = heads(both, self._read, self._drive, session=self._session, schemas=schemas, small=small)
         asked = [f"c{i}" for i in range(len(plan.arguments))]
         by = [F.col(f"c{i}") for i in range(len(asked), len(columns))] or [F.lit(True)]

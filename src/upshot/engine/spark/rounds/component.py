@@ -160,9 +160,9 @@ class Propagation:
                 "insert", Change.INSERTED, self._working, present=False, take=insert, held=inserted, large=large
             )
         for view, table in self._views.items():
-            came = yield from rows_without(inserted[view], over[view], self._session)
-            went = yield from rows_without(remaining[view], inserted[view], self._session)
-            table.settle(table.committed.changed(went, came), came, went)
+            new = yield from rows_without(inserted[view], over[view], self._session)
+            gone = yield from rows_without(remaining[view], inserted[view], self._session)
+            table.settle_change(new, gone)
 
     def _maintain_whole(self) -> Steps[bool]:
         """All rounds in the driver, or in parts, with the same strategy; false where that cannot be done."""
@@ -170,9 +170,8 @@ class Propagation:
             return False
         found = yield from self._recursion.maintain(self._tables, self.work)
         self.work.rounds += found is not None
-        for view, (came, went) in (found or {}).items():
-            table = self._views[view]
-            table.settle(table.committed.changed(went, came), came, went)
+        for view, (inserted, deleted) in (found or {}).items():
+            self._views[view].settle_change(inserted, deleted)
         return found is not None
 
     def _insert(self, view: str, rows: Piece) -> None:

@@ -84,15 +84,15 @@ def _with_hits(
     several jobs if there are many rules. `repeats`: the combined rows may repeat if nothing is looked up for them."""
     looks_up = not known.is_local
     room = BRANCHES // 2 if looks_up else BRANCHES
-    asks = []
+    requests = []
     for first in range(0, len(derived), room):
         some = derived[first : first + room]
         rows = combine(some)
-        asks.append(FrameRequest(rows, known.types, repeats=repeats and not looks_up, branches=len(some)))
+        requests.append(FrameRequest(rows, known.types, repeats=repeats and not looks_up, branches=len(some)))
         if looks_up:
             hits = known.hits(session, rows.select(*column_names(len(types))), types)
-            asks.append(FrameRequest(hits, known.types, branches=len(some)))
-    answers = yield asks
+            requests.append(FrameRequest(hits, known.types, branches=len(some)))
+    answers = yield requests
     return (answers[::2], answers[1::2]) if looks_up else (answers, [])
 
 
@@ -162,9 +162,9 @@ def _settle_counts(table: FrameTable, counts: Sequence[tuple[Row, int, int]]) ->
     stored, width = table.stored_types, len(table.types)
     deleted = LocalPiece.of([(*row, before) for row, before, _ in counts if before], stored)
     inserted = LocalPiece.of([(*row, after) for row, _, after in counts if after], stored)
-    came = LocalPiece.of([row[:width] for row, before, _ in counts if not before], table.types)
-    went = LocalPiece.of([row[:width] for row, _, after in counts if not after], table.types)
-    table.settle(table.committed.changed(deleted, inserted), came, went)
+    new = LocalPiece.of([row[:width] for row, before, _ in counts if not before], table.types)
+    gone = LocalPiece.of([row[:width] for row, _, after in counts if not after], table.types)
+    table.settle(table.committed.changed(deleted, inserted), new, gone)
 
 
 def _count_files(table: FrameTable, totals: DataFrame, session: SparkSession, work: ViewWork) -> Steps[None]:
@@ -185,13 +185,13 @@ def _count_files(table: FrameTable, totals: DataFrame, session: SparkSession, wo
         _settle_counts(table, [(row[:-2], row[-2], row[-1]) for row in merged.rows])
         return
     before, now, rows = F.col(number), F.col(after), merged.frame(session)
-    deleted, inserted, came, went = yield [
+    deleted, inserted, new, gone = yield [
         FrameRequest(rows.filter(before > 0).select(*names, before), stored, large=True),
         FrameRequest(rows.filter(now > 0).select(*names, now.alias(number)), stored, large=True),
         FrameRequest(rows.filter((now > 0) & (before == 0)).select(*names), table.types, large=True),
         FrameRequest(rows.filter((now == 0) & (before > 0)).select(*names), table.types, large=True),
     ]
-    table.settle(old.changed(deleted, inserted), came, went)
+    table.settle(old.changed(deleted, inserted), new, gone)
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------
@@ -234,11 +234,10 @@ def _regroup(
         changed = [piece.frame(session) for piece in (rows.inserted, rows.deleted) if piece.count]
         touched = LocalPiece.of(here, kinds).frame(session) if small else groups(united(changed), width)
         new, old = within(new, touched, kinds, small=small), within(old, touched, kinds, small=small)
-    asks = [FrameRequest(group_values(clause, schemas, new), view.types, large=not small)]
+    requests = [FrameRequest(group_values(clause, schemas, new), view.types, large=not small)]
     if small and view.committed.is_local:
-        (after,) = yield asks
+        (after,) = yield requests
         before: Piece = view.committed.added.where(lambda row: row[:width] in here)
     else:
-        after, before = yield [*asks, FrameRequest(old, view.types, large=not small)]
-    inserted, deleted = yield from differences(Contents.of(before), Contents.of(after), session)
-    view.settle(view.committed.changed(deleted, inserted), inserted, deleted)
+        after, before = yield [*requests, FrameRequest(old, view.types, large=not small)]
+    view.settle_change(*(yield from differences(Contents.of(before), Contents.of(after), session)))

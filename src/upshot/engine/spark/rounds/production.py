@@ -57,9 +57,8 @@ class ProductionPropagation(Propagation):
             changes |= {(name, DELETED): table.deleted, (name, INSERTED): table.inserted}
         yield from self._process(changes)
         for view, table in self._views.items():
-            inserted, deleted = self._written[view, INSERTED], self._written[view, DELETED]
-            came, went = yield from differences(deleted, inserted, self._session)
-            table.settle(table.committed.changed(went, came), came, went)
+            old, new = self._written[view, DELETED], self._written[view, INSERTED]
+            table.settle_change(*(yield from differences(old, new, self._session)))
 
     def _process(self, changes: dict[tuple[str, str], Piece]) -> Steps[None]:
         processor: RuleProcessor[Piece] = RuleProcessor(scheduled(self.plan), PieceSets())

@@ -285,8 +285,8 @@ def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
     if saved.folder is not None and saved.rows:
         piece = _folder(table, saved.folder, jobs, saved.rows)
     contents = Contents.of(piece)
-    for came, went in saved.changes:
-        contents = contents.changed(_change(table, went, jobs), _change(table, came, jobs))
+    for inserted, deleted in saved.changes:
+        contents = contents.changed(_change(table, deleted, jobs), _change(table, inserted, jobs))
         contents = yield from spilled(contents, table.small)
     table.committed = contents
 

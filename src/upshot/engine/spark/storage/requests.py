@@ -79,28 +79,28 @@ class Jobs:
             self.session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
             self._compiles = wanted
 
-    def answer(self, asks: Sequence[Request]) -> list[Piece]:
+    def answer(self, requests: Sequence[Request]) -> list[Piece]:
         """The requested rows, in the order of the requests: in the driver if they are few, else in files."""
         found: dict[int, Piece] = {}
         next_job()
         try:
-            for batch in _batches(asks):
+            for batch in _batches(requests):
                 found.update(self._collected(batch))
-            for number, ask in enumerate(asks):
+            for number, request in enumerate(requests):
                 if number not in found:
-                    found[number] = self._filed(ask) if isinstance(ask, LocalPiece) else self.written(ask)
+                    found[number] = self._filed(request) if isinstance(request, LocalPiece) else self.written(request)
         except EngineError:
             raise
         except Exception as error:
             raise translated(error) from error
-        return [found[number] for number in range(len(asks))]
+        return [found[number] for number in range(len(requests))]
 
     def run(self, steps: Steps[T]) -> T:
         """Run one computation to its end."""
         try:
-            asks = next(steps)
+            requests = next(steps)
             while True:
-                asks = steps.send(self.answer(asks))
+                requests = steps.send(self.answer(requests))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -113,39 +113,39 @@ class Jobs:
 
     def _collected(self, batch: Mapping[int, FrameRequest]) -> dict[int, Piece]:
         """The answers of one job; those with too many rows are missing."""
-        slots = Slots(tuple(ask.types for ask in batch.values()))
-        frames = [slots.frame(place, self._bounded(ask)) for place, ask in enumerate(batch.values())]
+        slots = Slots(tuple(request.types for request in batch.values()))
+        frames = [slots.frame(place, self._bounded(request)) for place, request in enumerate(batch.values())]
         table = united(frames).toArrow()
         self.jobs += 1
         found: dict[int, Piece] = {}
-        for (number, ask), rows in zip(batch.items(), slots.split(table), strict=True):
-            if rows.num_rows <= self.small or ask.here:
-                found[number] = local_piece(rows, ask.types)
+        for (number, request), rows in zip(batch.items(), slots.split(table), strict=True):
+            if rows.num_rows <= self.small or request.here:
+                found[number] = local_piece(rows, request.types)
         return found
 
-    def _bounded(self, ask: FrameRequest) -> DataFrame:
+    def _bounded(self, request: FrameRequest) -> DataFrame:
         """The frame, of which every partition stops by itself soon after there are too many rows: a limit of them all
         would be a shuffle to one task."""
-        if ask.here:
-            return ask.frame
-        return ask.frame.filter(f"(monotonically_increasing_id() & {_WITHIN_PARTITION}) <= {self.small}")
+        if request.here:
+            return request.frame
+        return request.frame.filter(f"(monotonically_increasing_id() & {_WITHIN_PARTITION}) <= {self.small}")
 
     # ---- large -----------------------------------------------------------------------------------------------
 
-    def written(self, ask: FrameRequest) -> Piece:
+    def written(self, request: FrameRequest) -> Piece:
         """The rows of one request, by way of files; the count is taken while they are written and compared with what
         the files say."""
-        names = column_names(len(ask.types))
+        names = column_names(len(request.types))
         observation = Observation()
-        rows = ask.frame.select(*names)
-        rows = rows.distinct() if ask.repeats else rows
+        rows = request.frame.select(*names)
+        rows = rows.distinct() if request.repeats else rows
         counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
-        with hubs_split(self.session) if ask.large else nullcontext():
+        with hubs_split(self.session) if request.large else nullcontext():
             stored = self.workspace.write(counted)
         self.jobs += 1
         checked_rows(stored, int(observation.get["rows"]))
-        piece = FilePiece((stored,), ask.types)
-        return piece if ask.stays_in_files else self.fetched_if_small(piece)
+        piece = FilePiece((stored,), request.types)
+        return piece if request.stays_in_files else self.fetched_if_small(piece)
 
     def sets(self, frame: DataFrame, slots: Slots, *, large: bool) -> list[Piece]:
         """Sets of rows that tasks make, as one tagged frame, in one job: in the driver, or, if they are `large`, by way
@@ -196,18 +196,18 @@ class Jobs:
         return checked_table(pa.concat_tables([empty, *tables]), piece.count)
 
 
-def _batches(asks: Sequence[Request]) -> list[dict[int, FrameRequest]]:
+def _batches(requests: Sequence[Request]) -> list[dict[int, FrameRequest]]:
     """The small requests by job, with their numbers."""
     batches: list[dict[int, FrameRequest]] = []
     room = 0
-    for number, ask in enumerate(asks):
-        if isinstance(ask, LocalPiece) or ask.large or ask.stays_in_files:
+    for number, request in enumerate(requests):
+        if isinstance(request, LocalPiece) or request.large or request.stays_in_files:
             continue
-        if not batches or ask.branches > room:
+        if not batches or request.branches > room:
             batches.append({})
             room = BRANCHES
-        batches[-1][number] = ask
-        room -= ask.branches
+        batches[-1][number] = request
+        room -= request.branches
     return batches
 
 
@@ -261,58 +261,58 @@ def lost_rows(known: int, found: int, name: str = "") -> EngineError:
 def in_step(computations: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Independent computations as one: the requests of a round of all of them are answered together."""
     results: dict[int, T] = {}
-    asked: dict[int, Sequence[Request]] = {}
+    pending: dict[int, Sequence[Request]] = {}
     answers: Mapping[int, Any] = dict.fromkeys(range(len(computations)))
     while answers:
-        asked.clear()
+        pending.clear()
         for number, found in answers.items():
             try:
-                asked[number] = computations[number].send(found)
+                pending[number] = computations[number].send(found)
             except StopIteration as end:
                 results[number] = end.value
-        if asked:
-            found = yield [ask for asks in asked.values() for ask in asks]
-        answers = _shared_out(asked, found) if asked else {}
+        if pending:
+            found = yield [request for requests in pending.values() for request in requests]
+        answers = _shared_out(pending, found) if pending else {}
     return [results[number] for number in range(len(computations))]
 
 
-def _shared_out(asked: Mapping[K, Sequence[Request]], answers: Sequence[Piece]) -> dict[K, list[Piece]]:
+def _shared_out(pending: Mapping[K, Sequence[Request]], answers: Sequence[Piece]) -> dict[K, list[Piece]]:
     """The answers by computation."""
     rest = iter(answers)
-    return {key: list(islice(rest, len(asks))) for key, asks in asked.items()}
+    return {key: list(islice(rest, len(requests))) for key, requests in pending.items()}
 
 
 def run_together(
-    tasks: Sequence[Task], answers: Jobs, took_part: Callable[[str, int], None] = lambda name, jobs: None
+    tasks: Sequence[Task], answers: Jobs, count_jobs: Callable[[str, int], None] = lambda name, jobs: None
 ) -> None:
     """Run all tasks to their ends, the active ones in lockstep: every task that can start has started, and the requests
     of a round are answered together.
 
-    `took_part` is called after every round, for every task in it, with the number of jobs.
+    `count_jobs` is called after every round, for every task in it, with the number of jobs.
     """
     waiting = list(tasks)
     ended: set[str] = set()
     active: dict[str, Steps[None]] = {}
-    asked: dict[str, Sequence[Request]] = {}
+    pending: dict[str, Sequence[Request]] = {}
     while waiting or active:
-        waiting = _begin(waiting, ended, active, asked)
+        waiting = _begin(waiting, ended, active, pending)
         if not active:
             assert not waiting, "tasks wait for each other"
             return
         before = answers.jobs
-        found = _shared_out(asked, answers.answer([ask for asks in asked.values() for ask in asks]))
-        for name in asked:
-            took_part(name, answers.jobs - before)
+        found = _shared_out(pending, answers.answer([request for requests in pending.values() for request in requests]))
+        for name in pending:
+            count_jobs(name, answers.jobs - before)
         for name, steps in list(active.items()):
             try:
-                asked[name] = steps.send(found[name])
+                pending[name] = steps.send(found[name])
             except StopIteration:
-                del active[name], asked[name]
+                del active[name], pending[name]
                 ended.add(name)
 
 
 def _begin(
-    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], asked: dict[str, Sequence[Request]]
+    waiting: list[Task], ended: set[str], active: dict[str, Steps[None]], pending: dict[str, Sequence[Request]]
 ) -> list[Task]:
     """Start ready tasks; returns those still waiting. A task that ends without a request may let others start."""
     progress = True
@@ -324,7 +324,7 @@ def _begin(
             steps = task.begin()
             try:
                 if steps is not None:
-                    asked[task.name] = next(steps)
+                    pending[task.name] = next(steps)
                     active[task.name] = steps
             except StopIteration:
                 steps = None

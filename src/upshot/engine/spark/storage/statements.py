@@ -1,4 +1,4 @@
-"""The statements of a transaction on one relation: what they mean together."""
+"""The net effect of the statements of a transaction on one relation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TableStatement:
 
 
 class WrongAssumption(Exception):
-    """A statement of a change that was propagated as if all had an effect had none."""
+    """A statement had no effect, and was propagated as if it had one."""
 
 
 def settle_statements(table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> Steps[None]:
@@ -43,39 +43,39 @@ def settle_statements(table: FrameTable, statements: Sequence[TableStatement], s
     here = all(isinstance(statement.rows, LocalPiece) for statement in statements)
     replaces = any(statement.kind is StatementKind.REPLACE for statement in statements)
     if here and (table.committed.is_local or not replaces):
-        yield from _Few(table, statements, session).settle()
+        yield from _SmallStatements(table, statements, session).settle()
     else:
-        yield from _Many(table, statements, session).settle()
+        yield from _LargeStatements(table, statements, session).settle()
 
 
 def settle_assuming(
     table: FrameTable, statements: Sequence[TableStatement], session: SparkSession
 ) -> Steps[None] | None:
     """Settle a base table before its files are read, as if every insert were of an absent row and every delete of a
-    present one. The steps returned look it up, beside what depends on the table, and raise `WrongAssumption`. None if
-    nothing must be looked up, or the last change of the table was not of this kind."""
+    present one. The returned steps look this up, beside the views that depend on the table, and raise `WrongAssumption`
+    if it is not so. None if nothing must be looked up, or the last change of the table was not of this kind."""
     kinds = {statement.kind for statement in statements}
     if table.committed.is_local or not table.had_effect or not kinds <= {StatementKind.INSERT, StatementKind.DELETE}:
         return None
     if not all(isinstance(statement.rows, LocalPiece) for statement in statements):
         return None
-    few = _Few(table, statements, session)
-    return few.check() if few.assume() else None
+    small = _SmallStatements(table, statements, session)
+    return small.check() if small.assume() else None
 
 
 # ---- in the driver ---------------------------------------------------------------------------------------------
 
 
-class _Few:
-    """Statements whose rows are in the driver: the rows that they touch are looked up, and followed one by one."""
+class _SmallStatements:
+    """Statements whose rows are in the driver: the rows that they touch are looked up, then changed one by one."""
 
     def __init__(self, table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> None:
         self._table, self._statements, self._session = table, statements, session
         self._key: Key | None = table.schema.keys[0] if table.schema.keys else None
-        self._is_there: dict[Row, bool] = {}
-        """The rows touched so far, and whether they are there now."""
+        self._is_present: dict[Row, bool] = {}
+        """The rows touched so far, and whether they are present now."""
         self._by_key: dict[Row, dict[Row, None]] = {}
-        """Rows that are or were there, by the first key."""
+        """Rows that are or were present, by the first key."""
         self._emptied = False
         self._assumed: dict[Row, bool] = {}
         """The rows that statements touch, and whether the first of them deletes the row."""
@@ -98,8 +98,7 @@ class _Few:
         self._settle(old)
 
     def assume(self) -> bool:
-        """Settle the table with the rows that it has if every statement has an effect; false if the driver knows that
-        one has none."""
+        """Settle the table as if every statement had an effect; false if the driver knows that one has none."""
         removed, added = self._table.committed.removed.places, self._table.committed.added.places
         if any(row in (removed if deletes else added) for row, deletes in self._assumed.items()):
             return False
@@ -109,7 +108,7 @@ class _Few:
         return True
 
     def check(self) -> Steps[None]:
-        """Look up the rows that were assumed to be there, and those that were not."""
+        """Look up the rows that were assumed to be present, and those assumed to be absent."""
         old = yield from self._look_up(self._touched)
         if not self._is_assumed(old):
             self._table.had_effect = False
@@ -120,16 +119,13 @@ class _Few:
 
     def _settle(self, old: Mapping[Row, object]) -> None:
         table = self._table
-        came = [row for row, there in self._is_there.items() if there and row not in old]
-        if self._emptied:
-            went = [row for row in old if not self._is_there.get(row, False)]
-        else:
-            went = [row for row, there in self._is_there.items() if not there and row in old]
-        inserted, deleted = LocalPiece.of(came, table.types), LocalPiece.of(went, table.types)
-        table.settle(table.committed.changed(deleted, inserted), inserted, deleted)
+        inserted = [row for row, present in self._is_present.items() if present and row not in old]
+        touched = old if self._emptied else [row for row in self._is_present if row in old]
+        deleted = [row for row in touched if not self._is_present.get(row, False)]
+        table.settle_change(LocalPiece.of(inserted, table.types), LocalPiece.of(deleted, table.types))
 
     def _look_up(self, touched: LocalPiece) -> Steps[Mapping[Row, object]]:
-        """The old rows that matter: those touched, and those that share a key with one of them."""
+        """The old rows that are touched or share a key with a touched row."""
         contents, table = self._table.committed, self._table
         if contents.is_local:
             return contents.added.places
@@ -137,8 +133,8 @@ class _Few:
             hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
             (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
             return dict.fromkeys(contents.sift(touched, [hits], present=True).rows)
-        asks = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
-        answers = yield asks
+        requests = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
+        answers = yield requests
         table.neighbors = {
             key: rows_with_key(contents, piece, keys_of(touched, key), key)
             for key, piece in zip(table.schema.keys, answers, strict=True)
@@ -150,16 +146,16 @@ class _Few:
         match statement.kind:
             case StatementKind.REPLACE:
                 self._emptied = True
-                self._is_there = dict.fromkeys(rows, True)
+                self._is_present = dict.fromkeys(rows, True)
             case StatementKind.DELETE:
-                self._is_there.update(dict.fromkeys(rows, False))
+                self._is_present.update(dict.fromkeys(rows, False))
             case StatementKind.INSERT:
-                self._is_there.update(dict.fromkeys(rows, True))
+                self._is_present.update(dict.fromkeys(rows, True))
             case StatementKind.UPSERT:
                 for row in rows:
                     for other in self._by_key.get(self._key_of(row), ()):
-                        self._is_there[other] = False
-                    self._is_there[row] = True
+                        self._is_present[other] = False
+                    self._is_present[row] = True
                     self._remember(row)
         if index and statement.kind in (StatementKind.INSERT, StatementKind.REPLACE):
             for row in rows:
@@ -180,22 +176,22 @@ def keys_of(rows: LocalPiece, key: Key) -> LocalPiece:
 
 
 def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> FrameRequest:
-    """Requests the rows in files that have one of the keys."""
+    """A request for the rows in files that have one of the keys."""
     return FrameRequest(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
 
 
 def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key: Key) -> list[Row]:
-    """The rows that have one of the keys, once the files gave what they have of them."""
+    """The rows that have one of the keys; `hits` are those in files."""
     here = [row for row in contents.added.rows if tuple(row[column] for column in key) in keys.places]
-    gone = contents.removed.places
-    return here + [row for row in in_driver(hits).rows if row not in gone] if hits is not None else here
+    removed = contents.removed.places
+    return here + [row for row in in_driver(hits).rows if row not in removed] if hits is not None else here
 
 
 # ---- in files --------------------------------------------------------------------------------------------------
 
 
-class _Many:
-    """Statements of which one at least is large: each is worked out against the state that those before it left."""
+class _LargeStatements:
+    """Statements of which at least one is large: each is applied to the state after the earlier ones."""
 
     def __init__(self, table: FrameTable, statements: Sequence[TableStatement], session: SparkSession) -> None:
         self._table, self._statements, self._session = table, statements, session
@@ -203,22 +199,20 @@ class _Many:
         self._current = table.committed
 
     def settle(self) -> Steps[None]:
-        came: list[Piece] = []
-        went: list[Piece] = []
+        all_inserted: list[Piece] = []
+        all_deleted: list[Piece] = []
         for statement in self._statements:
             deleted = yield from self._deleted(statement)
             inserted: Piece = nothing(self._types)
             if statement.kind is not StatementKind.DELETE:
                 inserted = yield from sifted(statement.rows, self._current, self._session, present=False)
             self._current = self._current.changed(deleted, inserted)
-            came += [inserted] if inserted.count else []
-            went += [deleted] if deleted.count else []
-        if len(came) > 1 or len(went) > 1 or len(self._statements) > 1:
-            yield from self._net(came, went)
-            return
-        inserted = came[0] if came else nothing(self._types)
-        deleted = went[0] if went else nothing(self._types)
-        self._table.settle(self._current, inserted, deleted)
+            all_inserted += [inserted] if inserted.count else []
+            all_deleted += [deleted] if deleted.count else []
+        if len(self._statements) == 1:
+            self._table.settle(self._current, inserted, deleted)
+        else:
+            yield from self._net(all_inserted, all_deleted)
 
     def _deleted(self, statement: TableStatement) -> Steps[Piece]:
         """The rows that leave the current state."""
@@ -238,18 +232,18 @@ class _Many:
         (piece,) = yield [FrameRequest(frame, self._types, large=True)]
         return piece
 
-    def _net(self, came: Sequence[Piece], went: Sequence[Piece]) -> Steps[None]:
-        """Stage the net change: inserted rows that were absent before, deleted rows that were present."""
+    def _net(self, all_inserted: Sequence[Piece], all_deleted: Sequence[Piece]) -> Steps[None]:
+        """Settle the net change: inserted rows that were absent before, deleted rows that were present."""
         old, new, types = self._table.committed, self._current, self._types
-        asks = []
-        for pieces, inside, outside in ((came, new, old), (went, old, new)):
+        requests = []
+        for pieces, inside, outside in ((all_inserted, new, old), (all_deleted, old, new)):
             if pieces:
                 frame = united([piece.frame(self._session) for piece in pieces]).distinct()
-                asks.append(FrameRequest(self._between(frame, inside, outside), types, large=True))
-        answers = yield asks
-        inserted = answers[0] if came else nothing(types)
-        deleted = answers[-1] if went else nothing(types)
-        self._table.settle(old.changed(deleted, inserted), inserted, deleted)
+                requests.append(FrameRequest(self._between(frame, inside, outside), types, large=True))
+        answers = yield requests
+        inserted = answers[0] if all_inserted else nothing(types)
+        deleted = answers[-1] if all_deleted else nothing(types)
+        self._table.settle_change(inserted, deleted)
 
     def _between(self, frame: DataFrame, inside: Contents, outside: Contents) -> DataFrame:
         frame = within(frame, inside.frame(self._session), self._types, small=inside.is_local)
@@ -260,7 +254,7 @@ class _Many:
 
 
 Near = Callable[[FrameTable, Key], Steps[list[Row]]]
-"""The rows after a change that share a key with an inserted one, those included."""
+"""The rows after a change that share a key with an inserted one, and the inserted ones."""
 
 
 def key_conflicts(
@@ -291,7 +285,7 @@ def key_conflicts(
 
 
 def _rows_near(table: FrameTable, inserted: LocalPiece, key: Key, session: SparkSession) -> Steps[list[Row]]:
-    """The rows after a small change that share a key with an inserted one, those included."""
+    """The rows after a small change that share a key with an inserted one, and the inserted ones."""
     known = table.neighbors.get(key)
     if known is None:
         keys, committed = keys_of(inserted, key), table.contents(State.OLD)
@@ -299,8 +293,8 @@ def _rows_near(table: FrameTable, inserted: LocalPiece, key: Key, session: Spark
         if not committed.is_local:
             (hits,) = yield [rows_by_key(committed, keys, key, session)]
         known = rows_with_key(committed, hits, keys, key)
-    gone = table.deleted.places if isinstance(table.deleted, LocalPiece) else {}
-    return [row for row in known if row not in gone] + inserted.rows
+    deleted = table.deleted.places if isinstance(table.deleted, LocalPiece) else {}
+    return [row for row in known if row not in deleted] + inserted.rows
 
 
 def _shared_keys(table: FrameTable, key: Key, most: int, session: SparkSession) -> Steps[list[Row]]:

@@ -94,6 +94,10 @@ class FrameTable:
         self.pending, self.inserted, self.deleted = contents, inserted, deleted
         self.pending_version = next(_versions)
 
+    def settle_change(self, inserted: Piece, deleted: Piece) -> None:
+        """Settle the table by its net change."""
+        self.settle(self.committed.changed(deleted, inserted), inserted, deleted)
+
     def accept(self) -> None:
         if self.pending is not None:
             self._remember()
