@@ -1,5 +1,5 @@
-"""Recursion in parts that never meet: one Spark job for a whole fixpoint, however many rounds it takes.
+"""Recursive components: in the driver, in parts that never meet, or, where neither is possible, by rounds of joins.
 
-Comes in: rows of seeds and views by pivot, and relations that all parts need whole. Goes out: the views, or their
-changes. Read `shard` (what a Python worker does with a part), then `parts` (what the driver does).
+Comes in: a component and the tables that it reads. Goes out: its views, or their changes. Read `recursion` (the choice,
+and the work in the driver), then `parts` (one Spark job for a whole fixpoint) and `shard` (one part in a worker).
 """

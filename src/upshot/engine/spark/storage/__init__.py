@@ -1,5 +1,6 @@
-"""Sets of rows of known size, in the driver or as named Parquet files of a workspace.
+"""Sets of rows in the driver or as Parquet files, the jobs that compute them, and the tables that they make up.
 
-Comes in: rows in the driver, files that Spark or the driver wrote. Goes out: DataFrames over exactly these rows.
-Read `pieces`, then `contents`. The files themselves are the business of `upshot.spark.workspace`.
+Comes in: statements with rows of callers, saved rows of a store, requests for frames. Goes out: settled tables, rows of
+users. Read `pieces`, `requests` with `slots` (rows of several sets in one frame), `table`, `statements`; then
+`input_rows`, `spark_rows`, and `driver_copy`. `upshot.spark.workspace` manages the files themselves.
 """

@@ -89,8 +89,8 @@ def _needed_bytes(tables: Iterable[FrameTable]) -> int:
 
 
 class DriverCopy(LocalEngine):
-    """A local engine over the rows of tables, by name. Nothing is derived when rows of tables are taken over: those of
-    views come from their tables as well."""
+    """A local engine over the rows of tables, by name. Nothing is derived when it takes over rows of tables: rows of
+    views come from their tables, too."""
 
     def __init__(self, plan: ProgramPlan, limits: Limits, jobs: Jobs, memory: DriverMemory) -> None:
         super().__init__(limits=limits)
@@ -116,7 +116,7 @@ class DriverCopy(LocalEngine):
     # ---- following -------------------------------------------------------------------------------------------------
 
     def follow(self, tables: Mapping[str, FrameTable]) -> None:
-        """Take over the committed rows of tables, as far as they are not here."""
+        """Take over the committed rows of tables, as far as they have changed."""
         self.bound()
         try:
             for name, table in tables.items():
@@ -132,7 +132,7 @@ class DriverCopy(LocalEngine):
         self.versions |= {name: table.version for name, table in tables.items()}
 
     def _follow(self, name: str, table: FrameTable) -> None:
-        """Stage what leads from the rows that are here to those of the table."""
+        """Stage the changes from the rows here to those of the table."""
         known = self.versions.get(name)
         if known == table.version:
             return
@@ -161,7 +161,7 @@ class DriverCopy(LocalEngine):
                 self._now.tables[name].stage(codes, insert=insert)
 
     def stage_changes(self, tables: Mapping[str, FrameTable]) -> None:
-        """Stage what the open change makes of tables."""
+        """Stage the open change of tables."""
         for name, table in tables.items():
             self.stage(name, table.deleted, insert=False)
             self.stage(name, table.inserted, insert=True)

@@ -1,5 +1,5 @@
-"""Rows that come in, as pieces. Those of a caller are checked as the local engine checks them, and each is there once;
-those of a store are adopted without passing through the driver."""
+"""Input rows as pieces. Rows of a caller are checked as the local engine checks them, and become distinct; rows of a
+store are adopted without passing through the driver."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def is_frame(rows: Any) -> bool:
 
 
 class InputRows:
-    """Brings what callers give to the form of the tables."""
+    """Rows of callers, in the form of the tables."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
     def piece(self, schema: Schema, rows: Any, key: Key | None = None) -> Piece:
-        """The distinct rows; with `key`, of the rows that share one only the last given. A misfit is a `DataError`,
-        and nothing has happened."""
+        """The distinct rows; with `key`, only the last of the rows that share one. Rows that do not fit raise a
+        `DataError`, and nothing has happened."""
         if is_frame(rows):
             piece = self._frame(schema, rows)
             if key is not None:
@@ -73,7 +73,7 @@ class InputRows:
         return self._filed(schema, codec, codes)
 
     def _filed(self, schema: Schema, codec: Codec, codes: Codes) -> Piece:
-        """Many rows of the driver, each once, as a file that the driver writes: no job takes part."""
+        """Many distinct rows of the driver, as a file that the driver writes without a job."""
         storage = Storage()
         table = storage.create(schema.arity)
         try:
@@ -89,8 +89,8 @@ class InputRows:
     # ---- DataFrames --------------------------------------------------------------------------------------------
 
     def _frame(self, schema: Schema, frame: DataFrame) -> Piece:
-        """The rows of a DataFrame, written once, by the session it comes from and under its settings; what does not
-        fit is counted in the same job."""
+        """The rows of a DataFrame, written once, by its own session and under its settings; rows that do not fit are
+        counted in the same job."""
         fits = [_Fit.of(schema, column, frame, name) for column, name in _named(schema, frame)]
         observation = Observation()
         checks = {f"{fit.name}:{slug}": bad for fit in fits for slug, (bad, _) in fit.problems.items()}
@@ -118,7 +118,7 @@ class InputRows:
         return self._jobs.fetched_if_small(piece)
 
     def _refuse_shared_keys(self, schema: Schema, piece: Piece, key: Key) -> None:
-        """A DataFrame has no order, so that two rows of one key leave open which of them counts."""
+        """A DataFrame has no order, so that of two rows with one key none is the last."""
         names = [f"c{column}" for column in key]
         if isinstance(piece, LocalPiece):
             shared = len({tuple(row[column] for column in key) for row in piece.rows}) < piece.count
@@ -176,8 +176,8 @@ def _misfit(schema: Schema, slug: str, words: str) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A column of a DataFrame on its way into a relation: its value, and what can be wrong with it, by slug: the rows
-    that are, and the words for it."""
+    """A column of a DataFrame for a relation: its value, and by slug of an error the condition of the rows that do not
+    fit, with the message."""
 
     name: str
     value: SparkColumn
@@ -214,7 +214,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True)
 class _RecordTexts:
-    """The canonical texts of a column of records; NULL for what is none. Pickled by name."""
+    """The canonical texts of a column of records; NULL for a text that is no record. Pickled by name."""
 
     type: Type
 
@@ -275,10 +275,10 @@ _RESERVED = {Kind.NUMBER: NUMBER_RANGE[0], Kind.UNSIGNED: UNSIGNED_RANGE[-1]}
 
 
 def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
-    """Make the saved rows the committed ones. Files that the executors reach stay where they are, and are read there;
-    others are copied to the location."""
+    """Make the saved rows the committed ones. Files that the executors reach are read where they are; others are copied
+    to the location."""
     if table.counted:
-        # Nobody saved how often a row is derived: it is computed, and what comes out is what was saved.
+        # The numbers of derivations are not saved: they are computed, and the rows are those that were saved.
         table.is_known = True
         return
     piece: Piece = nothing(table.types)
@@ -292,7 +292,7 @@ def adopted(table: FrameTable, saved: Saved, jobs: Jobs) -> Steps[None]:
 
 
 def _folder(table: FrameTable, folder: str | Path, jobs: Jobs, rows: int | None = None) -> Piece:
-    """The rows of a folder, which must be as many as the store says, if it says so."""
+    """The rows of a folder, which must be as many as the store says, if it does."""
     stored = jobs.workspace.adopted(folder)
     if rows is not None and stored.rows != rows:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Sets of rows that a round requests of Spark: many small ones in one job, large ones as files, all counted."""
+"""Requests for sets of rows as Spark jobs: many small ones in one job, large ones as files, all counted."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _WITHIN_PARTITION = (1 << 33) - 1
 
 @dataclass(frozen=True, slots=True)
 class FrameRequest:
-    """A frame whose rows are wanted, each once. `repeats`: it may have a row several times, which the driver sorts out
-    faster than a shuffle as long as they are few. `large`: more rows than the driver holds are expected, and the answer
-    goes to files; `stays_in_files`: also if there are few. `here`: it comes to the driver whatever its size, which is
-    bounded by something that is there already. `branches`: how many rules it joins."""
+    """A request for the distinct rows of a frame. `repeats`: it may have a row several times; while they are few, the
+    driver removes duplicates faster than a shuffle. `large`: more rows than the driver holds are expected; the answer
+    goes to files; `stays_in_files`: also if there are few. `here`: the answer comes to the driver at any size, which is
+    known to be bounded. `branches`: the number of rules that it joins."""
 
     frame: DataFrame
     types: Types
@@ -45,18 +45,18 @@ class FrameRequest:
 
 
 Request = FrameRequest | LocalPiece
-"""Rows of the driver are requested as files, which the driver writes: no job takes part."""
+"""Rows of the driver are requested as files, which the driver writes without a job."""
 
 T = TypeVar("T")
 K = TypeVar("K")
 Steps = Generator[Sequence[Request], list[Piece], T]
-"""A computation in rounds: it yields requests, and is sent the answers in the same order."""
+"""A computation in rounds: it yields requests and receives the answers in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A computation that may begin once those named in `after` have ended. `begin` gives its steps, or None if there
-    is nothing to do; it is called when all of them have."""
+    """A computation that begins when the tasks named in `after` have ended. `begin` is called then and returns its
+    steps, or None if there is nothing to do."""
 
     name: str
     begin: Callable[[], Steps[None] | None]
@@ -69,7 +69,7 @@ class Jobs:
     def __init__(self, session: SparkSession, workspace: Workspace, *, small: int = SMALL) -> None:
         self.session, self.workspace, self.small = session, workspace, small
         self.jobs = 0
-        """Actions so far."""
+        """Jobs so far."""
         self._compiles = True
 
     def compile(self, wanted: bool) -> None:
@@ -124,8 +124,8 @@ class Jobs:
         return found
 
     def _bounded(self, request: FrameRequest) -> DataFrame:
-        """The frame, of which every partition stops by itself soon after there are too many rows: a limit of them all
-        would be a shuffle to one task."""
+        """The frame, of which every partition stops soon after it has too many rows: a limit of the whole frame would be
+        a shuffle to one task."""
         if request.here:
             return request.frame
         return request.frame.filter(f"(monotonically_increasing_id() & {_WITHIN_PARTITION}) <= {self.small}")
@@ -133,8 +133,8 @@ class Jobs:
     # ---- large -----------------------------------------------------------------------------------------------
 
     def written(self, request: FrameRequest) -> Piece:
-        """The rows of one request, by way of files; the count is taken while they are written and compared with what
-        the files say."""
+        """The rows of one request, by way of files; the count observed while they are written must equal the one in the
+        files."""
         names = column_names(len(request.types))
         observation = Observation()
         rows = request.frame.select(*names)
@@ -148,8 +148,8 @@ class Jobs:
         return piece if request.stays_in_files else self.fetched_if_small(piece)
 
     def sets(self, frame: DataFrame, slots: Slots, *, large: bool) -> list[Piece]:
-        """Sets of rows that tasks make, as one tagged frame, in one job: in the driver, or, if they are `large`, by way
-        of files. Each row is there once. The last set, which is what tasks count, comes to the driver in any case."""
+        """Sets of distinct rows that tasks make, as one tagged frame, in one job: in the driver, or, if they are
+        `large`, by way of files. The last set, the counters of the tasks, comes to the driver in any case."""
         try:
             self.jobs += 1
             if not large:
@@ -179,7 +179,7 @@ class Jobs:
         return FilePiece((checked_rows(stored, rows.count),), rows.types)
 
     def fetched_if_small(self, piece: FilePiece) -> Piece:
-        """The rows in the driver instead of files, if they are few."""
+        """The rows, moved from files to the driver if they are few."""
         if piece.count > self.small:
             return piece
         local = local_piece(self.read(piece), piece.types)
@@ -187,7 +187,7 @@ class Jobs:
         return local
 
     def read(self, piece: FilePiece) -> pa.Table:
-        """The rows of files in the driver, without a job where that is faster; as many as are known to be there."""
+        """Fetch the rows of files, without a job where that is faster, and check their count."""
         if piece.files and not self.workspace.is_near(piece.files):
             self.jobs += 1
             return checked_table(spark_table(piece.frame(self.session).toArrow(), piece.types), piece.count)
@@ -229,21 +229,21 @@ def local_piece(table: pa.Table, types: Types) -> LocalPiece:
 
 
 def checked_rows(stored: StoredRows, written: int) -> StoredRows:
-    """The files, which hold as many rows as were written."""
+    """The files, if they hold as many rows as were written."""
     if stored.rows != written:
         raise lost_rows(written, stored.rows)
     return stored
 
 
 def checked_table(table: pa.Table, count: int) -> pa.Table:
-    """The rows of files, which must be as many as are known."""
+    """The rows, if they are as many as they must be."""
     if table.num_rows != count:
         raise lost_rows(count, table.num_rows)
     return table
 
 
 def lost_rows(known: int, found: int, name: str = "") -> EngineError:
-    """Rows of a relation, or those that Spark has just written, are missing or too many."""
+    """The error for rows of a relation, or of a write by Spark, that are missing or too many."""
     error = EngineError(
         f"{name} has {known} rows, and {found} were written"
         if name

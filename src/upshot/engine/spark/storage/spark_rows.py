@@ -286,8 +286,8 @@ def _literal(value: Any) -> Any:
 
 
 class RowSources:
-    """The row sources that are still alive somewhere. DataFrames that are given out belong to the `session` of the
-    user, all other work is done in the `private` one."""
+    """The row sources that are still referenced. DataFrames for the user belong to the `session` of the user, all other
+    work is done in the `private` one."""
 
     def __init__(self, session: SparkSession, private: SparkSession, workspace: Workspace) -> None:
         self.session, self.private, self.workspace = session, private, workspace
@@ -295,7 +295,7 @@ class RowSources:
         self._lent: list[SparkRows] = []
         """The rows that a DataFrame reads, which may outlive them."""
         self._unread: list[str] = []
-        """Folders of rows that nobody can read any more."""
+        """Folders of sources that are gone."""
 
     def rows(self, schema: Schema, piece: Piece) -> Rows:
         source = SparkRows(schema, piece, self)
@@ -317,7 +317,7 @@ class RowSources:
             stored = self.workspace.write(frame, "read", apart=True)
         except Exception as error:
             raise translated(error) from error
-        # A collector of garbage may be anywhere in this process, also in the middle of a call of Spark's.
+        # The garbage collector may run anywhere, also in the middle of a call of Spark's.
         finalize(source, self._unread.append, stored.folder)
         if stored.rows != len(source):
             raise lost_rows(len(source), stored.rows, f"`{source.schema.name}`")
@@ -329,7 +329,7 @@ class RowSources:
             self.workspace.drop([self._unread.pop()])
 
     def folders(self) -> Iterator[str]:
-        """The folders that somebody may still read."""
+        """The folders that sources or DataFrames may still read."""
         for source in {*self._alive, *self._lent}:
             yield from source.folders()
 

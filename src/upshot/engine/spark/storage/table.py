@@ -1,4 +1,4 @@
-"""A relation on Spark: its committed rows, and what an open change makes of them."""
+"""A relation on Spark: its committed rows, and the rows after an open change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_FOLDERS = 32
 
 
 MOST_STEPS = 32
-"""The most changes that a table remembers for those who follow it."""
+"""The most changes that a table remembers for copies that follow it."""
 
 _versions = itertools.count(1)
 
@@ -58,8 +58,8 @@ class FrameTable:
         self.previous: FrameTable | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
         self.had_effect = False
-        """True if the last statements inserted absent rows and deleted present ones: the next ones are propagated as
-        if they did so, too, and rows in files are looked up meanwhile."""
+        """True if the last statements inserted absent rows and deleted present ones: the next ones are assumed to do so,
+        too, and rows in files are looked up meanwhile."""
         self.rollback()
 
     @property
@@ -115,7 +115,7 @@ class FrameTable:
         return None
 
     def _remember(self) -> None:
-        """Note the change that is accepted, as far as it leads from the rows here and takes little room."""
+        """Note the accepted change, if it starts from the rows here and takes little room."""
         change, inserted, deleted = None, self.inserted, self.deleted
         known = self.previous is None and not self.is_known
         if known and isinstance(inserted, LocalPiece) and isinstance(deleted, LocalPiece):
