@@ -21,7 +21,7 @@ from upshot.pipeline.config.config import read_config
 from upshot.pipeline.lock import locked
 from upshot.pipeline.metrics import BatchMetrics
 from upshot.pipeline.run import Pipeline, Watchers
-from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import SourceBatch
 from upshot.spark.net_effect import CLASS
 
 

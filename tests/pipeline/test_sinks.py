@@ -20,7 +20,7 @@ from upshot.core.types import BOOLEAN, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, U
 from upshot.database.changes import Changes
 from upshot.engine.spark.storage.pieces import LocalPiece
 from upshot.pipeline.sinks import delta_spark, tables
-from upshot.pipeline.sinks.catch_up import Publication
+from upshot.pipeline.sinks.catch_up import Publication, read_standings
 from upshot.pipeline.sinks.console import Console
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView, DeltaWriter, delta_writer
 from upshot.pipeline.sinks.delta_native import NativeDelta
@@ -28,7 +28,6 @@ from upshot.pipeline.sinks.delta_spark import SparkDelta
 from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.parquet import ParquetLog, ParquetSnapshots
 from upshot.pipeline.sinks.sink import refuse_schema
-from upshot.pipeline.sinks.standing import read_standings
 from upshot.spark import delta
 from upshot.store import encoding
 from upshot.store.encoding import FolderSide, encode_folder, stored_rows

@@ -10,14 +10,30 @@ knows from itself which versions it holds. (`pipeline/run.py`, `pipeline/steps.p
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.pipeline.config.config import PipelineConfig, read_config
     from upshot.pipeline.dry_run import DryRun
     from upshot.pipeline.metrics import BatchMetrics
     from upshot.pipeline.run import Pipeline, Summary, Watchers, run_pipeline
+else:
+    # Imported on first use: the pipeline needs pyspark, which is optional.
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "BatchMetrics": "upshot.pipeline.metrics",
+            "DryRun": "upshot.pipeline.dry_run",
+            "Pipeline": "upshot.pipeline.run",
+            "PipelineConfig": "upshot.pipeline.config.config",
+            "Summary": "upshot.pipeline.run",
+            "Watchers": "upshot.pipeline.run",
+            "read_config": "upshot.pipeline.config.config",
+            "run_pipeline": "upshot.pipeline.run",
+        },
+    )
 
 __all__ = [
     "BatchMetrics",
@@ -29,23 +45,3 @@ __all__ = [
     "read_config",
     "run_pipeline",
 ]
-
-# Loaded on first use: the pipeline needs pyspark, which is optional.
-_HOMES = {
-    "BatchMetrics": "metrics",
-    "DryRun": "dry_run",
-    "Pipeline": "run",
-    "PipelineConfig": "config.config",
-    "Summary": "run",
-    "Watchers": "run",
-    "read_config": "config.config",
-    "run_pipeline": "run",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'upshot.pipeline' has no attribute {name!r}")
-    value = getattr(import_module(f"upshot.pipeline.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value

@@ -17,10 +17,9 @@ from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.program import StoredRelations, compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
-from upshot.pipeline.sinks.catch_up import held_version
+from upshot.pipeline.sinks.catch_up import held_version, read_standings
 from upshot.pipeline.sinks.console import tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
-from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import PipelineSource, open_source
 from upshot.pipeline.sources.reading.journal import Staging
 from upshot.plan.pivot import decomposition

@@ -16,9 +16,9 @@ from upshot.pipeline.config.config_keys import Key
 if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.pipeline.config.config import SinkConfig, SourceConfig
+    from upshot.pipeline.sinks.catch_up import Standing
     from upshot.pipeline.sinks.console import Tell
     from upshot.pipeline.sinks.sink import Sink
-    from upshot.pipeline.sinks.standing import Standing
     from upshot.pipeline.sources import PipelineSource
     from upshot.pipeline.sources.reading.journal import Staging
 

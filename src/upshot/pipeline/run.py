@@ -36,10 +36,9 @@ from upshot.pipeline.preflight import preflight, refuse_absent_sources, refuse_u
 from upshot.pipeline.program import refuse_other_columns, take_on
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
-from upshot.pipeline.sinks.catch_up import Publication
+from upshot.pipeline.sinks.catch_up import Publication, read_standings
 from upshot.pipeline.sinks.console import Tell, tell_lines
 from upshot.pipeline.sinks.sink import refuse_schema
-from upshot.pipeline.sinks.standing import read_standings
 from upshot.pipeline.sources import PipelineSource, advanced, open_source
 from upshot.pipeline.sources.reading.journal import Staging
 from upshot.pipeline.steps import Step

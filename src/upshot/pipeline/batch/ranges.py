@@ -17,7 +17,7 @@ from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.pipeline.batch.quarantine import BAD, BadRows
 from upshot.pipeline.sinks.tables import FEW
-from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import SourceBatch
 from upshot.spark.failures import translated
 from upshot.spark.net_effect import CLASS
 from upshot.spark.types import column_names, literal, spark_type, table_from_spark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -55,9 +55,3 @@ def changes_of_batch(database: Database, batch: int) -> ChangeSet | None:
         if commit.meta.get("batch") == batch:
             return commit.changes
     return None
-
-
-def history(database: Database, since: int) -> Iterator[tuple[int, ChangeSet]]:
-    """Every commit after version `since`, oldest first, with its changes."""
-    for commit in database.history(since):
-        yield commit.version, commit.changes

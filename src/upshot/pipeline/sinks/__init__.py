@@ -1,9 +1,9 @@
 """The sinks of views: Delta tables at paths and in catalogs, Parquet directories, the console.
 
 Comes in: the changes and rows of a version of the store. Goes out: tables and change logs that record their version.
-Read `sink` (the protocol), `catch_up` with `standing` (bringing a sink to the newest version), `tables` (rows on their
-way out), then a kind: `parquet` with `folders`; `delta` with `delta_native` and `delta_spark`; `catalog`;
-`console`. `pipeline/formats.py` has the table of kinds.
+Read `sink` (the base class), `catch_up` (bringing a sink to the newest version), `tables` (rows and changes as tables
+and frames), then a kind: `parquet` with `folders`; `delta` with `delta_native` and `delta_spark`; `catalog`; `console`.
+`pipeline/formats.py` has the table of kinds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from upshot.pipeline.formats import SINKS, SinkSetting
 
 if TYPE_CHECKING:
     from upshot.pipeline.config.config import PipelineConfig
+    from upshot.pipeline.sinks.catch_up import Standing
     from upshot.pipeline.sinks.console import Tell
     from upshot.pipeline.sinks.sink import Sink
-    from upshot.pipeline.sinks.standing import Standing
 
 
 def open_sinks(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -13,15 +15,54 @@ from upshot.core.span import Span
 from upshot.database.changes import Changes
 from upshot.database.database import Database
 from upshot.pipeline.batch.attempts import tried
-from upshot.pipeline.batch.record import history
 from upshot.pipeline.config.toml_places import placed
+from upshot.pipeline.lock import unusable_state, writing
+from upshot.pipeline.sinks.folders import write_json
 from upshot.pipeline.sinks.sink import Sink
-from upshot.pipeline.sinks.standing import ANNOUNCED, Standing, read_standings, write_standings
 from upshot.pipeline.steps import Step, reached
 from upshot.spark.lake_path import AnyPath
 
 _SIDE_BY_SIDE = 4
 """Sinks that are written at the same time: most of what one takes is waiting, for Spark or for the storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`held` is the version the sink said it holds, -1 before it was started; `seen` the version of the store up to
+    which nothing is missing there: versions that do not change the view leave no trace in a sink."""
+
+    held: int
+    seen: int
+
+    @property
+    def is_announced(self) -> bool:
+        """Test whether the start of the sink was announced and its result is unknown."""
+        return self.held < 0
+
+
+ANNOUNCED = Standing(-1, -1)
+
+
+def read_standings(file: AnyPath) -> dict[str, Standing]:
+    """By place of the sink; empty for a state that is new."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {place: Standing(int(found["held"]), int(found["seen"])) for place, found in content.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise unusable_state(file.parent, error) from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise DataError(
+            f"`{file}`, which records the versions of the sinks, is damaged",
+            code="state-mismatch",
+            help="restore the whole state from a backup, or remove it and the sinks to start over",
+        ) from None
+
+
+def write_standings(file: AnyPath, standings: dict[str, Standing]) -> None:
+    with writing(file.parent):
+        write_json(file, {place: asdict(standing) for place, standing in standings.items()})
 
 
 class Publication:
@@ -169,14 +210,14 @@ def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, C
     view leave without a change, and when it comes back all of its rows are inserted."""
     if since >= database.version:
         return
-    for version, changes in history(database, since):
+    for commit in database.history(since):
         try:
-            found = changes[view]
+            found = commit.changes[view]
         except UsageError:
-            yield version, None
+            yield commit.version, None
             continue
         if found:
-            yield version, found
+            yield commit.version, found
 
 
 def _stranger(sink: Sink, held: int) -> DataError:

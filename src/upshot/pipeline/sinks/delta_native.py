@@ -29,9 +29,8 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from upshot.database.changes import Changes
-from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import sink_failed
-from upshot.pipeline.sinks.sink import CHANGE, Columns
+from upshot.pipeline.sinks.sink import CHANGE, Columns, type_word
 from upshot.pipeline.sinks.tables import Data, table_of
 from upshot.spark.delta import delta_target
 from upshot.spark.lake_path import AnyPath, located

@@ -9,9 +9,8 @@ from typing import Any
 
 from upshot.database.changes import Changes
 from upshot.database.files.spark_frames import quoted
-from upshot.pipeline.sinks.delta_types import type_word
 from upshot.pipeline.sinks.failures import lost_rows, spark_writes
-from upshot.pipeline.sinks.sink import CHANGE, Columns
+from upshot.pipeline.sinks.sink import CHANGE, Columns, type_word
 from upshot.pipeline.sinks.tables import FEW, Data, frame_of, row_count
 from upshot.spark.delta import delta_snapshot
 from upshot.spark.location import spark_path

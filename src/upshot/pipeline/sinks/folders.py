@@ -10,17 +10,16 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.types as at
 
 from upshot.pipeline.sinks.failures import lost_rows
-from upshot.pipeline.sinks.sink import Columns
+from upshot.pipeline.sinks.sink import Columns, arrow_word
 from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.spark.location import Files, LocalFiles, spark_path, uri_of
@@ -191,24 +190,4 @@ def write_json(path: AnyPath, content: object) -> None:
 
 
 def _columns(schema: pa.Schema) -> Columns:
-    return {field.name: _word(field.type) for field in schema}
-
-
-def _word(arrow: pa.DataType) -> str:
-    kinds: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
-        (at.is_integer, "number"),
-        (at.is_floating, "float"),
-        (at.is_string, "symbol"),
-        (at.is_large_string, "symbol"),
-        (at.is_boolean, "boolean"),
-        (at.is_date, "date"),
-        (at.is_timestamp, "timestamp"),
-    )
-    if at.is_decimal(arrow):
-        return decimal_word(arrow.precision, arrow.scale)
-    return next((kind for test, kind in kinds if test(arrow)), str(arrow))
-
-
-def decimal_word(precision: int, scale: int) -> str:
-    """A decimal of a lake: the one with twenty digits holds unsigned numbers."""
-    return "unsigned" if (precision, scale) == (20, 0) else f"decimal({precision},{scale})"
+    return {field.name: arrow_word(field.type) for field in schema}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.types as at
 
 from upshot.core.errors import DataError, UsageError
 from upshot.core.rows import Rows
@@ -71,6 +75,48 @@ def word(type: Type) -> str:
     ('symbol', 'decimal(10,2)')
     """
     return f"decimal({max(type.precision, 1)},{type.scale})" if type.kind is Kind.DECIMAL else type.kind.value
+
+
+def arrow_word(arrow: pa.DataType) -> str:
+    """The word for a column's type in a Parquet file."""
+    kinds: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+        (at.is_integer, "number"),
+        (at.is_floating, "float"),
+        (at.is_string, "symbol"),
+        (at.is_large_string, "symbol"),
+        (at.is_boolean, "boolean"),
+        (at.is_date, "date"),
+        (at.is_timestamp, "timestamp"),
+    )
+    if at.is_decimal(arrow):
+        return _decimal_word(arrow.precision, arrow.scale)
+    return next((kind for test, kind in kinds if test(arrow)), str(arrow))
+
+
+def _decimal_word(precision: int, scale: int) -> str:
+    """A decimal of a lake: the one with twenty digits holds unsigned numbers."""
+    return "unsigned" if (precision, scale) == (20, 0) else f"decimal({precision},{scale})"
+
+
+_WORDS = {
+    "byte": "number",
+    "short": "number",
+    "integer": "number",
+    "long": "number",
+    "float": "float",
+    "double": "float",
+    "string": "symbol",
+}
+
+
+def type_word(name: str) -> str:
+    """The word for a column's type as Delta and Spark write it in JSON.
+
+    >>> type_word("long"), type_word("decimal(20,0)"), type_word("timestamp")
+    ('number', 'unsigned', 'timestamp')
+    """
+    decimal = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", name)
+    return _decimal_word(int(decimal[1]), int(decimal[2])) if decimal else _WORDS.get(name, name)
 
 
 def view_columns(schema: Schema) -> dict[str, str]:

@@ -20,7 +20,7 @@ from upshot.core.span import Span
 from upshot.pipeline.batch.positions import Position, Positions
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.formats import SOURCES
-from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import SourceBatch
 from upshot.pipeline.sources.reading.journal import Staging
 from upshot.pipeline.sources.reading.listing import one_look
 from upshot.spark.failures import translated

@@ -10,10 +10,9 @@ from pyspark.sql import functions as F
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.sources.delta import DeltaSource
-from upshot.pipeline.sources.reading.batch import SourceBatch
+from upshot.pipeline.sources.reading.fitting import SourceBatch, table_rows
 from upshot.pipeline.sources.reading.listing import missing
-from upshot.pipeline.sources.reading.staged import SnapshotSource
-from upshot.pipeline.sources.reading.table_rows import table_rows
+from upshot.pipeline.sources.reading.staged import SnapshotSource, SnapshotTable
 from upshot.spark.catalog import delta_location
 from upshot.spark.lake_path import AnyPath, located
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class CatalogSource:
-    """The kind of the table is found out when it is first read. States made when all tables were compared continue
-    so."""
+    """The format of the table is looked up when it is first read. A state in which the table was compared continues to
+    compare it."""
 
     def __init__(self, config: SourceConfig, schema: Schema, staging: AnyPath, delta: str) -> None:
         self.relation = schema.name
@@ -62,10 +61,8 @@ class CatalogSource:
         return DeltaSource(self._config, self._schema, self._staging, self._delta, located(location, spark))
 
 
-class CatalogTable:
+class CatalogTable(SnapshotTable):
     """Its content is a hash over all rows, in the columns that the relation has: every look reads the table."""
-
-    steady = False
 
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
         self.relation = schema.name
@@ -73,7 +70,7 @@ class CatalogTable:
         self._ignore_extra = config.options.get("extra_columns") == "ignore"
 
     def content(self, spark: SparkSession, before: str | None) -> str:
-        # Looked at first: what is not the relation's is refused, and some types have no hash.
+        # First, other columns are refused: some types have no hash.
         self.rows(spark)
         table = self._read(spark)
         columns = [F.col(f"`{column.name}`") for column in self._schema.columns] or [F.lit(True)]
@@ -82,9 +79,6 @@ class CatalogTable:
         wide = "decimal(38,0)"
         (row,) = hashes.agg(F.count("*"), F.sum(F.col("x").cast(wide)), F.sum(F.col("h").cast(wide))).collect()
         return ":".join(str(part) for part in row)
-
-    def content_after(self, spark: SparkSession, before: str) -> str | None:
-        return self.content(spark, before)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         place = F.lit(self._table)

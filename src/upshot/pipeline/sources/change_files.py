@@ -7,28 +7,26 @@ rewritten is an error, a file whose name sorts before consumed ones is taken and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import FilesPosition, Position
 from upshot.pipeline.sources.file_tables import parquet_columns
-from upshot.pipeline.sources.reading.batch import SourceBatch
 from upshot.pipeline.sources.reading.envelopes import OPERATIONS, LineReader
-from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.fitting import SourceBatch, bad_rows, net_batch, table_rows
 from upshot.pipeline.sources.reading.journal import Entry, SourceJournal, other_source
 from upshot.pipeline.sources.reading.lines import ORDER, TextFile, file_path, line_statements
 from upshot.pipeline.sources.reading.listing import FoundFile, file_at, files_of, fingerprint, missing
-from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path
-from upshot.spark.net_effect import net_effect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from upshot.pipeline.config.config import SourceConfig
@@ -47,8 +45,8 @@ def parquet_statements(
     spark: SparkSession, files: Ranked, schema: Schema, *, ignore_extra: bool, known: dict[str, StructType]
 ) -> DataFrame:
     """As `envelopes.statements`, for files given with their ranks, and with `_place`. Files of different columns are
-    read apart. Inside a file the order is that of `_version`, if it has one, and then of its rows. `known` keeps what
-    Spark makes of columns: finding out takes a job."""
+    read apart. Inside a file the order is that of `_version`, if it has one, and then of its rows. `known` caches the
+    schemas of Spark by columns: to infer one takes a job."""
     alike: dict[str, list[tuple[int, FoundFile]]] = {}
     for rank, file in files:
         alike.setdefault(parquet_columns(file), []).append((rank, file))
@@ -58,10 +56,7 @@ def parquet_statements(
         table = reader.parquet(*[exact_path(file.path) for _, file in group])
         known[columns] = table.schema
         parts.append(_statements(spark, table, group, schema, ignore_extra=ignore_extra))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _statements(
@@ -213,10 +208,9 @@ class ChangeFiles:
         files = [self._still_there(entry) for entry in taken]
         if not files:
             return SourceBatch(self._schema)
-        said, bad = self._statements(spark, files)
+        statements, bad = self._statements(spark, files)
         few = sum(file.size for file in files) <= FEW_BYTES
-        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER, few=few)
-        return SourceBatch(self._schema, net=net, bad=bad, shared=said, few=few, notes=self._late(before, taken))
+        return net_batch(statements, self._schema, ORDER, bad, few=few, notes=self._late(before, taken))
 
     def _still_there(self, entry: Entry) -> FoundFile:
         path = self._folder if self._folder.is_file() else self._folder / entry["name"]
@@ -230,25 +224,26 @@ class ChangeFiles:
         return file
 
     def _statements(self, spark: SparkSession, files: list[FoundFile]) -> tuple[DataFrame, DataFrame]:
-        """All statements with what orders them, and those that do not fit."""
+        """All statements with the columns that order them, and those that do not fit."""
         ranked = list(enumerate(files))
         texts = [(rank, file) for rank, file in ranked if _is_text(file.name)]
         tables = [(rank, file) for rank, file in ranked if file.name.endswith(PARQUET)]
-        said: list[DataFrame] = []
+        parts: list[DataFrame] = []
         bad: list[DataFrame] = []
         if texts:
             listed = [TextFile(str(file.path), file.name, file.size, rank) for rank, file in texts]
             read = line_statements(spark, listed, LineReader(self._schema, self._others, self._ignore_extra))
-            said.append(read.frame)
+            parts.append(read.frame)
             bad.append(read.bad)
         if tables:
             rows = parquet_statements(
                 spark, tables, self._schema, ignore_extra=self._ignore_extra, known=self._spark_schemas
             )
-            said.append(rows)
+            parts.append(rows)
             bad.append(bad_rows(rows))
-        columns = [name for name in said[0].columns if name in said[-1].columns]
-        return _union([frame.select(*columns) for frame in said]), _union(bad)
+        columns = [name for name in parts[0].columns if name in parts[-1].columns]
+        whole = reduce(DataFrame.unionByName, (frame.select(*columns) for frame in parts))
+        return whole, reduce(DataFrame.unionByName, bad)
 
     def _late(self, before: Sequence[Entry], taken: Sequence[Entry]) -> tuple[str, ...]:
         if not before:
@@ -283,10 +278,3 @@ def _is_text(name: str) -> bool:
     for ending in COMPRESSED:
         name = name.removesuffix(ending)
     return name.endswith(TEXT)
-
-
-def _union(frames: list[DataFrame]) -> DataFrame:
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole

@@ -22,11 +22,9 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError, Error
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, TablePosition
-from upshot.pipeline.sources.reading.batch import SourceBatch
-from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW, bad_rows, good_rows
+from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW, SourceBatch, bad_rows, good_rows, table_rows
 from upshot.pipeline.sources.reading.journal import other_source
 from upshot.pipeline.sources.reading.listing import missing
-from upshot.pipeline.sources.reading.table_rows import table_rows
 from upshot.spark.delta import delta_snapshot, delta_target
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path, located
 from upshot.spark.location import exact_path, spark_path

@@ -7,34 +7,34 @@ import gzip
 import hashlib
 import io
 from collections.abc import Iterable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from upshot.core.errors import DataError
 from upshot.core.schema import Schema
-from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW
+from upshot.pipeline.sources.reading.fitting import PLACE, REASON, ROW, table_rows
 from upshot.pipeline.sources.reading.lines import file_path
 from upshot.pipeline.sources.reading.listing import FileStream, FoundFile, being_written, files_of, fingerprint, missing
-from upshot.pipeline.sources.reading.table_rows import table_rows
+from upshot.pipeline.sources.reading.staged import SnapshotTable
 from upshot.spark.lake_path import located
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.types import spark_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from upshot.pipeline.config.config import SourceConfig
 
 _CORRUPT = "_corrupt"
 
 
-class FileTable:
+class FileTable(SnapshotTable):
     """The files below a folder, or one file. Its content is their names, sizes and fingerprints."""
-
-    steady = False
 
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
         self.relation = schema.name
@@ -75,12 +75,7 @@ class FileTable:
         files = files_of(self._folder, self.relation)
         if not files:
             return _no_rows(spark, self._schema)
-        whole: DataFrame | None = None
-        for alike in self._alike(files):
-            part = self._part(spark, alike)
-            whole = part if whole is None else whole.unionByName(part)
-        assert whole is not None
-        return whole
+        return reduce(DataFrame.unionByName, (self._part(spark, alike) for alike in self._alike(files)))
 
     def described(self, spark: SparkSession) -> str:
         return f"{len(files_of(self._folder, self.relation))} files in `{self._folder}`"

@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, WatermarkPosition
-from upshot.pipeline.sources.reading.batch import SourceBatch
-from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.fitting import REASON, SourceBatch, bad_rows, table_rows
 from upshot.pipeline.sources.reading.journal import SourceJournal, data_files, other_source, require_files, torn_state
-from upshot.pipeline.sources.reading.table_rows import table_rows
+from upshot.pipeline.sources.reading.staged import SnapshotTable
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
 from upshot.spark.net_effect import CLASS
@@ -97,7 +96,7 @@ class Connection:
         return unreachable
 
 
-class JdbcQuery:
+class JdbcQuery(SnapshotTable):
     """The whole table. Its content is a hash that the database computes over all rows."""
 
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
@@ -116,9 +115,6 @@ class JdbcQuery:
             spark, joined("select count(*) as n,", ", ".join(hashes), "from", self._query, "r")
         )
         return ":".join(str(part) for part in found)
-
-    def content_after(self, spark: SparkSession, before: str) -> str | None:
-        return self.content(spark, before)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         return jdbc_rows(

@@ -15,12 +15,10 @@ from pyspark.sql import functions as F
 from upshot.core.errors import DataError, EngineError, Error, UsageError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import OffsetsPosition, Position
-from upshot.pipeline.sources.reading.batch import SourceBatch
 from upshot.pipeline.sources.reading.envelopes import LineReader
-from upshot.pipeline.sources.reading.fitting import REASON, bad_rows
+from upshot.pipeline.sources.reading.fitting import SourceBatch, bad_rows, net_batch
 from upshot.pipeline.sources.reading.journal import other_source
 from upshot.pipeline.sources.reading.lines import ORDER, TextFile, said_by_lines
-from upshot.spark.net_effect import net_effect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +96,7 @@ class KafkaTopic:
         """The first offset of every partition that is still there, and the one after the last."""
         java = spark._jvm
         properties = java.java.util.Properties()
-        told = {
+        settings = {
             "bootstrap.servers": self._servers,
             "key.deserializer": _DESERIALIZER,
             "value.deserializer": _DESERIALIZER,
@@ -106,7 +104,7 @@ class KafkaTopic:
             "isolation.level": "read_committed",
             **{name.removeprefix("kafka."): value for name, value in self._settings.items()},
         }
-        for name, value in told.items():
+        for name, value in settings.items():
             properties.put(name, value)
         try:
             consumer = java.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
@@ -161,10 +159,9 @@ class KafkaTopic:
             return SourceBatch(self._schema)
         chunks = self._messages(spark, read)
         files = [TextFile(_name(self._topic, each), f"{self._topic}/{each}", 0, each) for each in read]
-        said = said_by_lines(chunks, files, self._reader)
+        statements = said_by_lines(chunks, files, self._reader)
         few = sum(last - first for first, last in read.values()) <= FEW_MESSAGES
-        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ORDER, few=few)
-        return SourceBatch(self._schema, net=net, bad=bad_rows(said), shared=said, few=few)
+        return net_batch(statements, self._schema, ORDER, bad_rows(statements), few=few)
 
     def _messages(self, spark: SparkSession, read: Mapping[int, tuple[int, int]]) -> Any:
         starting = {self._topic: {str(each): start for each, (start, _) in read.items()}}

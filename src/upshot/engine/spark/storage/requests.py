@@ -124,7 +124,7 @@ class Jobs:
         return found
 
     def _bounded(self, request: FrameRequest) -> DataFrame:
-        """The frame, of which every partition stops soon after it has too many rows: a limit of the whole frame would be
+        """The frame, each partition of which stops soon after it has too many rows: a limit of the whole frame would be
         a shuffle to one task."""
         if request.here:
             return request.frame

@@ -58,8 +58,8 @@ class FrameTable:
         self.previous: FrameTable | None = None
         """The table that this one replaces in an open definition: the change is reported against its rows."""
         self.had_effect = False
-        """True if the last statements inserted absent rows and deleted present ones: the next ones are assumed to do so,
-        too, and rows in files are looked up meanwhile."""
+        """True if the last statements inserted absent rows and deleted present ones: the next ones are assumed to do
+        so, too, and rows in files are looked up meanwhile."""
         self.rollback()
 
     @property

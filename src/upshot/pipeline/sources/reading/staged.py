@@ -1,6 +1,6 @@
-"""Sources that only show how things are: a copy is kept until it is consumed, so that a replay reads the same rows.
+"""Sources without a change log: a copy is kept until it is consumed, so that a replay reads the same rows.
 
-What is copied has been checked: rows that fit have their types, the others their reasons.
+Copied rows have been checked: rows that fit have their types, the others their reasons.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import json
 import os
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from upshot.core.errors import EngineError
 from upshot.core.schema import Schema
 from upshot.pipeline.batch.positions import Position, SnapshotPosition
 from upshot.pipeline.lock import writing
-from upshot.pipeline.sources.reading.batch import SourceBatch
-from upshot.pipeline.sources.reading.fitting import bad_rows, good_rows
+from upshot.pipeline.sources.reading.fitting import SourceBatch, bad_rows, good_rows
 from upshot.pipeline.sources.reading.journal import data_files, other_source, require_files, torn_state
 from upshot.spark.lake_path import AnyPath, LakePath, delete_path
 from upshot.spark.location import exact_path, spark_path
@@ -35,33 +34,34 @@ _DIGITS = 8
 """Of the number that the name of a copy begins with."""
 
 
-class Shown(Protocol):
-    """Something that can be looked at whole."""
+class SnapshotTable:
+    """A table that is read whole."""
 
-    steady: bool
+    steady = False
     """True if one read sees one state; otherwise changes made during the read are read again."""
 
     def content(self, spark: SparkSession, before: str | None) -> str:
-        """The same text as long as the rows are the same; `before` is what it was when last taken."""
-        ...
+        """A text that changes with the rows; `before` is the text of the last copy."""
+        raise NotImplementedError
 
     def content_after(self, spark: SparkSession, before: str) -> str | None:
-        """The content once the rows were copied, with nothing taken from memory; None while it is being written."""
-        ...
+        """The content after the rows were copied, without a cache; None while the table is being written."""
+        return self.content(spark, before)
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The rows, as `fitting.fitted` gives them, with `_row` and `_place`."""
-        ...
+        """The rows, as `fitting.fitted` returns them, with `_row` and `_place`."""
+        raise NotImplementedError
 
-    def described(self, spark: SparkSession) -> str: ...
+    def described(self, spark: SparkSession) -> str:
+        raise NotImplementedError
 
 
 class SnapshotSource:
     """A new copy whenever the content is another one; the relation is replaced by it."""
 
-    def __init__(self, shown: Shown, config: SourceConfig, schema: Schema, staging: AnyPath) -> None:
+    def __init__(self, table: SnapshotTable, config: SourceConfig, schema: Schema, staging: AnyPath) -> None:
         self.relation = schema.name
-        self._shown, self._schema, self._staging = shown, schema, staging
+        self._table, self._schema, self._staging = table, schema, staging
         self._reading = _reading_digest(config, schema)
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
@@ -85,7 +85,7 @@ class SnapshotSource:
 
     def _content(self, spark: SparkSession, before: str | None) -> str:
         """The digest of the source's options and content: the same files read in another way hold other rows."""
-        return f"{self._reading}/{self._shown.content(spark, None if before is None else _shown(before))}"
+        return f"{self._reading}/{self._table.content(spark, None if before is None else _table_content(before))}"
 
     def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition | None:
         """Copies until nothing changed meanwhile; what is steady is whole in any case. None if somebody began to write
@@ -94,14 +94,14 @@ class SnapshotSource:
         for attempt in range(1, _ATTEMPTS + 1):
             delete_path(draft)
             failure = self._failure_of_copy(spark, draft)
-            shown = self._shown.content_after(spark, _shown(content))
-            if shown is None:
+            found = self._table.content_after(spark, _table_content(content))
+            if found is None:
                 delete_path(draft)
                 return None
-            after = f"{self._reading}/{shown}"
+            after = f"{self._reading}/{found}"
             if failure is not None and after == content:
                 raise failure
-            if failure is None and (after == content or (self._shown.steady and attempt == _ATTEMPTS)):
+            if failure is None and (after == content or (self._table.steady and attempt == _ATTEMPTS)):
                 break
             content = after
         else:
@@ -116,7 +116,7 @@ class SnapshotSource:
     def _failure_of_copy(self, spark: SparkSession, draft: AnyPath) -> Exception | None:
         """None on success. Files that are deleted while they are read are a change like any other."""
         try:
-            self._shown.rows(spark).write.parquet(spark_path(draft))
+            self._table.rows(spark).write.parquet(spark_path(draft))
         except Exception as error:  # noqa: BLE001 - the caller raises it, unless the source has changed
             return error
         return None
@@ -161,8 +161,8 @@ class SnapshotSource:
         return SourceBatch(self._schema, replaced=good_rows(rows, self._schema), bad=bad_rows(rows), shared=rows)
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
-        self._shown.rows(spark)
-        return (self._shown.described(spark),)
+        self._table.rows(spark)
+        return (self._table.described(spark),)
 
     def trim(self, committed: Position) -> None:
         if not isinstance(committed, SnapshotPosition) or not self._staging.exists():
@@ -172,8 +172,8 @@ class SnapshotSource:
                 delete_path(path)
 
 
-def _shown(content: str) -> str:
-    """The part of the content that is the source's own."""
+def _table_content(content: str) -> str:
+    """The content of the table, without the digest of the options."""
     return content.partition("/")[2]
 
 
