@@ -18,7 +18,7 @@ from upshot.pipeline.program import StoredRelations, compiled_program, refuse_ot
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import held_version, read_standings
-from upshot.pipeline.sinks.console import tell_lines
+from upshot.pipeline.sinks.console import print_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sources import PipelineSource, open_source
 from upshot.pipeline.sources.reading.journal import Staging
@@ -94,7 +94,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
             sources[name] = source.check(session, before.positions.get(name))
     standings = read_standings(config.state / "sinks.json")
     sinks = []
-    for sink in open_sinks(config, session, config.delta, standings, tell_lines):
+    for sink in open_sinks(config, session, config.delta, standings, print_lines):
         with _noted(mistakes), placed(config.sinks[sink.view].span):
             refuse_schema(sink, schemas[sink.view])
             sinks.append(PlannedSink(sink.view, sink.place, held_version(sink, standings.get(sink.place))))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.pipeline.config.config import SinkConfig, SourceConfig
     from upshot.pipeline.sinks.catch_up import Standing
-    from upshot.pipeline.sinks.console import Tell
+    from upshot.pipeline.sinks.console import PrintChanges
     from upshot.pipeline.sinks.sink import Sink
     from upshot.pipeline.sources import PipelineSource
     from upshot.pipeline.sources.reading.journal import Staging
@@ -70,7 +70,7 @@ class SinkSetting:
     session: Any
     delta: str
     standings: Mapping[str, Standing]
-    tell: Tell
+    print_changes: PrintChanges
 
 
 # ---- sources -----------------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def _table_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
 def _console_sinks(config: SinkConfig, setting: SinkSetting) -> Iterator[Sink]:
     from upshot.pipeline.sinks.console import Console  # noqa: PLC0415
 
-    known = setting.standings.get(Console(config.view, None, setting.tell).place)
-    yield Console(config.view, known.seen if known else None, setting.tell)
+    known = setting.standings.get(Console(config.view, None, setting.print_changes).place)
+    yield Console(config.view, known.seen if known else None, setting.print_changes)
 
 
 def _needs_place(found: Mapping[str, Any], section: str) -> Iterator[FormatMistake]:

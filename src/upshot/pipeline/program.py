@@ -1,4 +1,4 @@
-"""The pipeline's program: what it declares, and how a store takes on a new one."""
+"""The pipeline's program, and its definition in a store that may have another one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compiled_program(config: PipelineConfig) -> Compiled:
 
 
 def functions_of(config: PipelineConfig, compiled: Compiled) -> dict[str, Function]:
-    """The functions that the program's active rules call, all of them there."""
+    """The functions of the file of actions; raises if one that an active rule calls is missing."""
     found = read_actions(config.actions) if config.actions else {}
     actions = Actions()
     for name, function in found.items():
@@ -59,29 +59,29 @@ def functions_of(config: PipelineConfig, compiled: Compiled) -> dict[str, Functi
 
 
 def take_on(database: Database, config: PipelineConfig, compiled: Compiled) -> Definition:
-    """Makes the file the store's program. Views and active rules it no longer has are dropped; base relations stay,
-    with their rows, so that a source that comes back goes on where it was."""
+    """Make the file the store's program. Views and active rules that it no longer has are dropped; base relations stay,
+    with their rows, so that a source that is added again continues at its position."""
     schemas = compiled.visible
     refuse_other_columns(database.schemas, schemas)
     rules = {rule.name for rule in compiled.checked.rules}
-    # Before the rest: they may not go with views that are other than they were.
+    # First: the rules may not fit the new views.
     _drop(database, [name for name in database.rules if name not in rules])
     definition = database.define(config.program)
     _drop(database, [n for n, each in database.schemas.items() if n not in schemas and each.role is not Role.BASE])
     return definition
 
 
-def _drop(database: Database, gone: list[str]) -> None:
+def _drop(database: Database, names: list[str]) -> None:
     """Drop the relations, those first that nothing else uses."""
-    while gone:
-        left = [name for name in gone if not _dropped(database, name)]
-        if len(left) == len(gone):
+    while names:
+        remaining = [name for name in names if not _dropped(database, name)]
+        if len(remaining) == len(names):
             break
-        gone = left
+        names = remaining
 
 
 def refuse_other_columns(before: Mapping[str, Schema], after: Mapping[str, Schema]) -> None:
-    """Raises if a base relation of the store would get other columns, with all differences."""
+    """Raise if a base relation of the store would get other columns, with all differences."""
     differ = [
         f"{before[name]} becomes {schema}"
         for name, schema in after.items()
@@ -112,7 +112,7 @@ def _located(error: UsageError, span: object) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class StoredRelations:
-    """The relations that a store holds, and how far every source was read for them."""
+    """The relations of a store, and the positions of its sources."""
 
     schemas: Mapping[str, Schema]
     positions: Positions

@@ -1,5 +1,5 @@
-"""A pipeline at work: opened, brought up to date, then batch after batch until there is nothing left or somebody stops
-it."""
+"""A running pipeline: it is opened and brought up to date, then handles batches until its sources have nothing new or
+it is stopped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from upshot.pipeline.program import refuse_other_columns, take_on
 from upshot.pipeline.session import delta_support, pipeline_session
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import Publication, read_standings
-from upshot.pipeline.sinks.console import Tell, tell_lines
+from upshot.pipeline.sinks.console import PrintChanges, print_lines
 from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.pipeline.sources import PipelineSource, advanced, open_source
 from upshot.pipeline.sources.reading.journal import Staging
@@ -56,8 +56,8 @@ _SHOWN = 3
 
 @contextmanager
 def spark_prints_to(file: Path) -> Iterator[None]:
-    """Within the block, processes that are started print into the file, for as long as they live; this one prints where
-    it always did. A start that fails is an error with the last lines of the file."""
+    """Inside, started processes print into the file, as long as they live; this one prints as before. A failed start is
+    an error with the last lines of the file."""
     sys.stdout.flush()
     sys.stderr.flush()
     with writing(file.parent):
@@ -80,7 +80,7 @@ def spark_prints_to(file: Path) -> Iterator[None]:
 
 
 def _with_words(error: EngineError, file: Path) -> EngineError:
-    """The error with the last of what Spark printed."""
+    """The error with the last lines that Spark printed."""
     with open(file, encoding="utf-8", errors="replace") as log:
         printed = [line.strip() for line in log if line.strip()][-_SHOWN:]
     return EngineError(" / ".join([error.message, *printed]), code=error.code, help=f"all it printed is in `{file}`")
@@ -90,8 +90,8 @@ def _with_words(error: EngineError, file: Path) -> EngineError:
 
 
 PAUSES = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before a stream that Spark ended is started again, and before a source that did not answer is tried again:
-the first time, then the next. A successful batch or an answer resets the count."""
+"""Seconds before a stream that Spark ended is started again, and before an unreachable source is tried again: the first
+time, then the next. A successful batch or an answer resets the count."""
 
 
 @dataclass(slots=True)
@@ -103,8 +103,8 @@ class Watchers:
     step: Callable[[int, Step], None] = lambda batch, step: None
     """as each step of a batch begins"""
     note: Callable[[str], None] = lambda words: None
-    """what a person should know"""
-    console: Tell = tell_lines
+    """a note for the operator"""
+    console: PrintChanges = print_lines
     """prints the changes of sinks with `format = "console"`"""
 
 
@@ -117,7 +117,7 @@ class Summary:
 
 
 class Pipeline:
-    """A pipeline file, ready to run. One run at a time; `stop` ends it after the batch that is under way.
+    """A pipeline file, ready to run. One run at a time; `stop` ends it after the current batch.
 
     `spark` is a classic session: the pipeline runs beside it, in the same Spark. `engine` overrides the file's.
     """
@@ -138,7 +138,7 @@ class Pipeline:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ends a run on another thread, or from a signal: the batch under way is finished first."""
+        """End a run on another thread, or from a signal: the current batch is finished first."""
         self._stopping.set()
 
     def check(self) -> DryRun:
@@ -148,11 +148,11 @@ class Pipeline:
             return dry_run(self.config.on(session), session)
 
     def run(self, *, once: bool = False, watchers: Watchers | None = None) -> Summary:
-        """Runs until it is stopped or, with `once`, until the sources have nothing new. After that it may run again."""
+        """Run until it is stopped or, with `once`, until the sources have nothing new. After that it may run again."""
         try:
             return self._run(once, watchers or Watchers())
         finally:
-            # Not when a run begins: a stop that comes that early is meant for it.
+            # Not when a run begins: an early stop is meant for that run.
             self._stopping.clear()
 
     def _run(self, once: bool, watchers: Watchers) -> Summary:
@@ -167,9 +167,9 @@ class Pipeline:
             return work.loop(once, self._stopping)
 
     def _own_folder(self, opened: ExitStack) -> Path:
-        """A folder of this machine for what the run itself writes: the state, or, if that is on a lake, a temporary
-        one. A state on a lake is not locked: the process that opens it takes it over, and the previous one cannot
-        commit any more."""
+        """A folder of this machine for files of the run: the state, or, if that is on a lake, a temporary one. A state
+        on a lake is not locked: the process that opens it takes it over, and the previous one cannot commit any
+        more."""
         if isinstance(self.config.state, LakePath):
             return Path(opened.enter_context(TemporaryDirectory(prefix="upshot-run-")))
         opened.enter_context(locked(self.config.state))
@@ -216,7 +216,7 @@ class _BatchWork:
         publication = self._publication(schemas)
         self._stream = Stream(session, config.name, folder / "stream", self._handle)
         if not self._on_lake and not (config.state / "store").exists():
-            # Before a store is made: what is there may be waiting for the one that was lost.
+            # Before a store is made: the checkpoint may belong to a store that was lost.
             self._whole_state(None)
         database: Database = opened.enter_context(
             connect(config.state / "store", spark=session, engine=config.engine, memory=config.memory, keep=config.keep)
@@ -227,9 +227,9 @@ class _BatchWork:
         else:
             self._whole_state(recorded(database))
         for name, function in functions.items():
-            # Calls that an earlier run left undone are made now.
+            # Pending calls of an earlier run are made now.
             database.action(name, function)
-        self._tell(take_on(database, config, compiled), schemas)
+        self._note_redefinitions(take_on(database, config, compiled), schemas)
         publication.catch_up(database)
         self._batches = BatchRunner(
             config, session, database, self._sources, schemas, publication, watchers.step, JobCounter(session)
@@ -248,15 +248,15 @@ class _BatchWork:
             for name, source in self.config.sources.items()
         }
 
-    def _tell(self, definition: Definition, schemas: Mapping[str, Schema]) -> None:
-        """A program that is not the one the store had: what it makes of the rows that are there."""
+    def _note_redefinitions(self, definition: Definition, schemas: Mapping[str, Schema]) -> None:
+        """Note the changes of views by a program that differs from the one of the store."""
         for name, change in definition.changes.items():
             if name in schemas and schemas[name].role is not Role.BASE:
                 counts = f"+{len(change.inserted)} -{len(change.deleted)}"
                 self.watchers.note(f"`{name}` is redefined: {counts}, version {definition.version}")
 
     def _publication(self, schemas: dict[str, Schema]) -> Publication:
-        """The sinks, all of which can hold what the program publishes: found out before anything is changed."""
+        """The sinks. Raises, before anything is changed, if one of them cannot store its view."""
         file = self.config.state / "sinks.json"
         sinks = open_sinks(self.config, self._session, self.config.delta, read_standings(file), self.watchers.console)
         spans = {name: sink.span for name, sink in self.config.sinks.items()}
@@ -268,7 +268,7 @@ class _BatchWork:
     # ---- batches -----------------------------------------------------------------------------------
 
     def loop(self, once: bool, stopping: threading.Event) -> Summary:
-        """Streams until there is nothing left to do. A stream that Spark ends, for instance after a process did not
+        """Stream until there is nothing left to do. A stream that Spark ends, for instance because a process did not
         answer in time, is restarted at its position."""
         lost, count = 0, 0
         while True:
@@ -378,13 +378,13 @@ class _BatchWork:
         if self._on_lake:
             return
         found = read_checkpoint(self._stream.checkpoint)
-        # As the store has it: what rules do after a commit may fail when the batch is recorded.
+        # From the store: rules may fail after the commit, when the batch is recorded.
         last = recorded(self._batches.database)
         if found.planned == (0 if last is None else last.batch + 1):
             take_back(self._stream.checkpoint, found.planned)
 
 
-# ---- the way in -----------------------------------------------------------------------------------------
+# ---- entry points -----------------------------------------------------------------------------------------
 
 
 def run_pipeline(
@@ -396,8 +396,8 @@ def run_pipeline(
     spark: Any = None,
     engine: str | None = None,
 ) -> Summary | DryRun:
-    """Runs a pipeline file; `once` until its sources have nothing new. `on_progress` gets the metrics of every batch.
-    With `dry_run` nothing is run or made, and what would be done is returned."""
+    """Run a pipeline file; `once` until its sources have nothing new. `on_progress` gets the metrics of every batch.
+    With `dry_run` nothing is run or made, and the plan is returned."""
     pipeline = Pipeline(path_or_config, spark=spark, engine=engine)
     if dry_run:
         return pipeline.check()
@@ -406,8 +406,8 @@ def run_pipeline(
 
 @contextmanager
 def stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
-    """Within the block, SIGINT and SIGTERM stop the run after the current batch; a second one stops it at once. Only
-    the main thread gets signals, so elsewhere the block changes nothing."""
+    """Inside, SIGINT and SIGTERM stop the run after the current batch; a second one stops it at once. Only the main
+    thread gets signals, so on another one the block changes nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

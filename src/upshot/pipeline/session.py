@@ -32,7 +32,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # An input that is gone is an error, not an empty batch.
+    # A missing input is an error, not an empty batch.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -45,13 +45,13 @@ _AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false
 
 
 def pipeline_session(config: PipelineConfig, beside: SparkSession | None = None) -> SparkSession:
-    """A classic session of our own; in a process that runs Spark already, a new one beside those that are there, or
-    `beside` this one. Why a package could not be had is said on stderr."""
+    """A classic session of our own; in a process that runs Spark already, a new session beside the running one, or
+    `beside` the given one. Prints to stderr why a package is not available."""
     running, wanted = beside or _running(), spark_packages(config)
     if running is not None:
         session = _settled(running.newSession(), config, _ours(running))
         if DELTA.coordinates in wanted and delta_support(session, config) == "deltalake":
-            _tell_deltalake("Spark was started without it")
+            _print_deltalake("Spark was started without it")
         return session
     settings = {**_AT_START, **_SETTINGS, **config.spark, "spark.app.name": f"upshot {config.name}"}
     if not wanted:
@@ -107,18 +107,18 @@ def _named_already(config: PipelineConfig, name: str) -> bool:
 
 
 def _refuse_if_needed(config: PipelineConfig, wanted: list[str], error: Exception) -> None:
-    """Raises where there is no way without the packages."""
-    said = error.message if isinstance(error, Error) else str(error)
-    reason = said.splitlines()[0] if said else type(error).__name__
+    """Raise if the pipeline cannot run without the packages."""
+    message = error.message if isinstance(error, Error) else str(error)
+    reason = message.splitlines()[0] if message else type(error).__name__
     for package in wanted:
         if package != DELTA.coordinates or config.delta == "spark":
             raise _cannot_fetch(package, reason) from error
-    _tell_deltalake(reason)
+    _print_deltalake(reason)
 
 
-def _tell_deltalake(reason: str) -> None:
+def _print_deltalake(reason: str) -> None:
     words = f"the Spark package `{DELTA.coordinates}` is not available ({reason}); Delta tables use `deltalake`"
-    print(words, file=sys.stderr)  # noqa: T201 - said once, before there is a display
+    print(words, file=sys.stderr)  # noqa: T201 - printed once, before there is a display
 
 
 def _cannot_fetch(package: str, reason: str) -> UsageError:
@@ -131,7 +131,7 @@ def _cannot_fetch(package: str, reason: str) -> UsageError:
 
 
 def _running() -> Any:
-    """The session this process has already, if it has one. It is somebody else's: its settings stay as they are."""
+    """The running session of this process, if there is one. It is not ours: its settings are not changed."""
     running = running_session() or _session_of_context()
     if running is None:
         return None
@@ -146,7 +146,7 @@ def _running() -> Any:
 
 
 def _session_of_context() -> Any:
-    """A session for a Spark that somebody started without one, if that is so."""
+    """A session for a Spark context that was started without one, if there is one."""
     if sys.modules.get("pyspark") is None:
         return None
     from pyspark import SparkContext  # noqa: PLC0415 - an optional package
@@ -157,7 +157,7 @@ def _session_of_context() -> Any:
 
 
 def _forget_failed_start() -> None:
-    """Lets pyspark start Java anew: it keeps what it had when the start failed."""
+    """Let pyspark start Java again: it caches the gateway of the failed start."""
     from pyspark import SparkContext  # noqa: PLC0415 - an optional package
 
     SparkContext._gateway = None
@@ -169,7 +169,7 @@ def _settled(session: Any, config: PipelineConfig, beside: Mapping[str, str] | N
     partitions = str(max(2, session.sparkContext.defaultParallelism))
     wanted = {**_SETTINGS, "spark.sql.shuffle.partitions": partitions, **(beside or {}), **config.spark}
     for name, value in wanted.items():
-        # Spark reports only its own settings as modifiable; others can always be set.
+        # Spark reports only its own settings as modifiable; all others can be set.
         if not name.startswith("spark.") or session.conf.isModifiable(name):
             session.conf.set(name, value)
     return session

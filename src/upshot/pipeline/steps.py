@@ -70,16 +70,16 @@ def die() -> None:
 
 
 class Stopwatch:
-    """The seconds of each step; `told` is called with each one as it begins."""
+    """The seconds of each step; `on_step` is called with each one as it begins."""
 
-    def __init__(self, told: Callable[[Step], None]) -> None:
+    def __init__(self, on_step: Callable[[Step], None]) -> None:
         self.seconds: dict[str, float] = {}
-        self._told = told
+        self._on_step = on_step
 
     @contextmanager
     def step(self, step: Step) -> Iterator[None]:
         reached(step)
-        self._told(step)
+        self._on_step(step)
         began = time.perf_counter()
         try:
             yield

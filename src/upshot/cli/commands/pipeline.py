@@ -21,7 +21,7 @@ def run(terminal: Terminal, file: Path, engine: EngineName | None, *, once: bool
     from upshot.pipeline.metrics import BatchMetrics  # noqa: PLC0415
     from upshot.pipeline.progress import Display  # noqa: PLC0415
     from upshot.pipeline.run import Pipeline, Watchers  # noqa: PLC0415
-    from upshot.pipeline.sinks.console import tell_lines  # noqa: PLC0415
+    from upshot.pipeline.sinks.console import print_lines  # noqa: PLC0415
 
     pipeline = Pipeline(file, engine=engine.value if engine is not None else None)
     with Display(terminal.err, moving=not terminal.json and terminal.err.isatty()) as display:
@@ -45,8 +45,8 @@ def run(terminal: Terminal, file: Path, engine: EngineName | None, *, once: bool
             terminal.data(f'{{"version": {version}, "changes": {changes_to_json([(view, changes)])}}}')
             terminal.out.flush()
 
-        tell = console if terminal.json else tell_lines
-        ended = pipeline.run(once=once, watchers=Watchers(batch, display.step, note, tell))
+        print_changes = console if terminal.json else print_lines
+        ended = pipeline.run(once=once, watchers=Watchers(batch, display.step, note, print_changes))
         if not terminal.json and not ended.batches:
             display.note(f"no new data; version {ended.version}")
     return OK

@@ -64,7 +64,7 @@ class Applied:
 
 @dataclass(slots=True)
 class BatchRunner:
-    """Everything a batch needs. `told` is called with every step as it begins."""
+    """Everything a batch needs. `on_step` is called with every step as it begins."""
 
     config: PipelineConfig
     session: Any
@@ -72,7 +72,7 @@ class BatchRunner:
     sources: Mapping[str, PipelineSource]
     schemas: Mapping[str, Schema]
     publication: Publication
-    told: Callable[[int, Step], None] = lambda batch, step: None
+    on_step: Callable[[int, Step], None] = lambda batch, step: None
     jobs: Callable[[], int] = lambda: 0
     last: Recorded | None = field(default=None)
 
@@ -86,7 +86,7 @@ class BatchRunner:
     @without_call_sites()
     def run(self, batch: int, moved: Sequence[Movement]) -> BatchMetrics:
         """Applies a batch, or, if the store has it already, brings only the sinks up to date."""
-        watch, jobs = Stopwatch(lambda step: self.told(batch, step)), self.jobs()
+        watch, jobs = Stopwatch(lambda step: self.on_step(batch, step)), self.jobs()
         self.database.retry()
         applied = None if self._is_recorded(batch, moved) else self._applied(batch, moved, watch)
         with watch.step(Step.PUBLISH):
@@ -145,7 +145,7 @@ class BatchRunner:
                     ranges[movement.source] = found
                     block.callback(found.release)
             with watch.step(Step.QUARANTINE):
-                self._set_aside(batch, ranges)
+                self._quarantine(batch, ranges)
             return self._commit(batch, moved, ranges, watch)
 
     def _commit(self, batch: int, moved: Sequence[Movement], ranges: Mapping[str, Range], watch: Stopwatch) -> Applied:
@@ -190,7 +190,7 @@ class BatchRunner:
         batch = source.changes(self.session, movement.start, movement.end)
         return read_range(batch)
 
-    def _set_aside(self, batch: int, ranges: Mapping[str, Range]) -> None:
+    def _quarantine(self, batch: int, ranges: Mapping[str, Range]) -> None:
         now = datetime.now(UTC)
         folders = {name: quarantine_path(self.config, source) for name, source in self.config.sources.items()}
         for name, found in ranges.items():

@@ -77,11 +77,11 @@ class BadRows:
         if not self.count or self._table is None:
             return
         first = self._table.slice(0, _SHOWN).to_pylist()
-        told = "; ".join(f"{bad['place']}: {bad['reason']}" for bad in first)
+        reasons = "; ".join(f"{bad['place']}: {bad['reason']}" for bad in first)
         more = f"; … {self.count - len(first)} more" if self.count > len(first) else ""
         counted = "1 row does" if self.count == 1 else f"{self.count} rows do"
         raise DataError(
-            f"{counted} not fit `{relation}`: {told}{more}",
+            f"{counted} not fit `{relation}`: {reasons}{more}",
             code="bad-rows",
             help='nothing was applied; fix the rows, or quarantine them with `on_bad_row = "quarantine"`',
         )

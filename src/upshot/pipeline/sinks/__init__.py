@@ -15,14 +15,14 @@ from upshot.pipeline.formats import SINKS, SinkSetting
 if TYPE_CHECKING:
     from upshot.pipeline.config.config import PipelineConfig
     from upshot.pipeline.sinks.catch_up import Standing
-    from upshot.pipeline.sinks.console import Tell
+    from upshot.pipeline.sinks.console import PrintChanges
     from upshot.pipeline.sinks.sink import Sink
 
 
 def open_sinks(
-    config: PipelineConfig, session: Any, delta: str, standings: dict[str, Standing], tell: Tell
+    config: PipelineConfig, session: Any, delta: str, standings: dict[str, Standing], print_changes: PrintChanges
 ) -> tuple[Sink, ...]:
     """The sinks of the pipeline, in the order of its file; `delta` is who can write Delta tables, as the file says.
     Nothing is written."""
-    setting = SinkSetting(config.name, session, delta, standings, tell)
+    setting = SinkSetting(config.name, session, delta, standings, print_changes)
     return tuple(sink for given in config.sinks.values() for sink in SINKS[given.format].open(given, setting))

@@ -11,7 +11,7 @@ from upshot.core.rows import Rows
 from upshot.database.changes import Changes
 from upshot.pipeline.sinks.sink import Columns, Sink, all_inserted
 
-Tell = Callable[[str, int, Changes], None]
+PrintChanges = Callable[[str, int, Changes], None]
 """Prints the changes that a version made to a view."""
 
 
@@ -20,10 +20,10 @@ class Console(Sink):
 
     is_table = False
 
-    def __init__(self, view: str, held: int | None, tell: Tell) -> None:
+    def __init__(self, view: str, held: int | None, print_changes: PrintChanges) -> None:
         self.view = view
         self.place = f"the console, for `{view}`"
-        self._held, self._tell = held, tell
+        self._held, self._print = held, print_changes
 
     def columns(self) -> Columns | None:
         return None
@@ -36,11 +36,11 @@ class Console(Sink):
 
     def apply(self, changes: Changes, version: int) -> None:
         if changes and (self._held is None or version > self._held):
-            self._tell(self.view, version, changes)
+            self._print(self.view, version, changes)
         self._held = version
 
 
-def tell_lines(view: str, version: int, changes: Changes) -> None:
+def print_lines(view: str, version: int, changes: Changes) -> None:
     """One line a row, `+closure(1, 3)` or `-closure(2, 4)`."""
     for rows, sign in ((changes.deleted, "-"), (changes.inserted, "+")):
         sys.stdout.writelines(f"{sign}{fact(rows.schema, row)}\n" for row in rows.sorted())

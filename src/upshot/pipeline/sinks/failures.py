@@ -36,7 +36,7 @@ def spark_writes(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise _told(what, translated(error)) from error
+        raise _sink_error(what, translated(error)) from error
 
 
 @contextmanager
@@ -49,6 +49,6 @@ def disk_writes(what: str) -> Iterator[None]:
         raise sink_failed(what, f"{reason}: `{error.filename}`" if error.filename else reason) from error
 
 
-def _told(what: str, error: Error) -> Error:
+def _sink_error(what: str, error: Error) -> Error:
     # The change is in the store by now: what Spark's own errors say of transactions does not hold here.
     return sink_failed(what, error.message) if error.code in ("spark-failed", "lost-worker") else error

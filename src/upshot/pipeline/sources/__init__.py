@@ -61,7 +61,7 @@ def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, d
     """The source for one base relation. `staging` is this source's own place in the pipeline's state; `delta` is
     `spark` or `deltalake`, as `session.delta_support` says."""
     place = Staging(staging) if isinstance(staging, Path) else staging
-    return ToldSource(SOURCES[config.format].open(config, schema, place, delta), config.span)
+    return ReportingSource(SOURCES[config.format].open(config, schema, place, delta), config.span)
 
 
 def advanced(sources: Mapping[str, PipelineSource], spark: SparkSession, positions: Positions) -> dict[str, Position]:
@@ -73,7 +73,7 @@ def advanced(sources: Mapping[str, PipelineSource], spark: SparkSession, positio
     return moved
 
 
-class ToldSource:
+class ReportingSource:
     """A source with named errors: an exception of Spark, Java or the file system becomes one of our errors, at the
     place of the source in the pipeline file."""
 
@@ -82,15 +82,15 @@ class ToldSource:
         self._source, self._span = source, span
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        with placed(self._span), _told(self.relation):
+        with placed(self._span), _reported(self.relation):
             return self._source.latest(spark, start)
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
-        with placed(self._span), _told(self.relation):
+        with placed(self._span), _reported(self.relation):
             return self._source.changes(spark, start, end)
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
-        with placed(self._span), _told(self.relation):
+        with placed(self._span), _reported(self.relation):
             return self._source.check(spark, start)
 
     def trim(self, committed: Position) -> None:
@@ -98,7 +98,7 @@ class ToldSource:
 
 
 @contextmanager
-def _told(relation: str) -> Iterator[None]:
+def _reported(relation: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

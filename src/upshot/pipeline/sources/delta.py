@@ -1,8 +1,8 @@
 """A Delta table: its snapshot once, then its change data feed, version by version.
 
 A table without the feed is replaced by its new snapshot whenever it has a new version. A relation is a set and a table
-is not: when a row is deleted of which there were two, the relation keeps it. Unless the relation has a key, so that
-there are no two, rows that the feed deletes are looked up in the new version.
+is not: if one of two equal rows is deleted, the relation keeps the row. So rows that the feed deletes are looked up in
+the new version, unless the relation has a key, which excludes equal rows.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DeltaReader(Protocol):
     def snapshot(self, spark: SparkSession, version: int) -> DataFrame: ...
 
     def schema(self, spark: SparkSession, version: int) -> DataFrame:
-        """A frame with the columns of the table; its rows are of no interest."""
+        """A frame with the columns of the table and any rows."""
         ...
 
     def feed(self, spark: SparkSession, first: int, last: int) -> DataFrame:
@@ -93,7 +93,7 @@ class DeltaReader(Protocol):
         ...
 
     def trim(self, version: int) -> None:
-        """Removes what was staged for versions up to this one."""
+        """Remove the staged rows of versions up to this one."""
         ...
 
 
@@ -131,7 +131,7 @@ class SparkReader:
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", first).option("endingVersion", last)
         feed = self._try(lambda: reader.load(spark_path(self._path)))
-        # Whether the versions are in the feed is found out when it is planned, not when it is loaded.
+        # Spark checks that the feed has the versions when it plans the frame, not when it loads it.
         self._try(lambda: feed._jdf.queryExecution().executedPlan())
         return feed
 
@@ -187,7 +187,7 @@ class LakeReader:
         return DeltaTable(target.uri, version=version, storage_options=target.options)
 
     def _staged(self, spark: SparkSession, name: str, read: Callable[[], pa.RecordBatchReader]) -> DataFrame:
-        """The rows from the staged file; it is written first if a replay has not found it."""
+        """The rows of the staged file, which is written first unless this is a replay."""
         file = self._staging / f"{name}.parquet"
         if not file.exists():
             self._stage(file, read)
@@ -223,13 +223,13 @@ def _write(rows: pa.RecordBatchReader, file: Path) -> None:
 
 
 def _translated(path: AnyPath, read: Callable[[], Any]) -> Any:
-    """The result of `read`; errors of the two libraries become ours."""
+    """The result of `read`; raises errors of the two libraries as ours."""
     try:
         return read()
     except Error:
         raise
     except BaseException as error:
-        # Both libraries raise whatever they met; when `deltalake` panics, that is not even an `Exception`.
+        # Both libraries raise exceptions of any class; a panic of `deltalake` is not even an `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
@@ -287,7 +287,7 @@ class DeltaSource:
         return TablePosition(newest, about.id)
 
     def _newest_version(self, spark: SparkSession) -> int:
-        """From the names in the log: no look at a table that did not change costs a job."""
+        """From the names in the log, so that an unchanged table costs no job."""
         if isinstance(self._path, LakePath):
             newest = self._reader.newest(spark)
             if newest is None:
@@ -330,14 +330,14 @@ class DeltaSource:
 
     def _changed(self, spark: SparkSession, feed: DataFrame, version: int) -> SourceBatch:
         comes = F.col("_change_type").isin("insert", "update_postimage")
-        said = self._rows(feed, _FEED).withColumns(
+        statements = self._rows(feed, _FEED).withColumns(
             {"op": F.when(comes, F.lit("insert")).otherwise(F.lit("delete")), "part": comes.cast("int")}
         )
-        # In one version, what is written counts after what is taken away.
-        net = net_effect(said.where(F.col(REASON).isNull()), self._schema, ("_commit_version", "part"))
+        # In one version, inserts count after deletes.
+        net = net_effect(statements.where(F.col(REASON).isNull()), self._schema, ("_commit_version", "part"))
         if not self._distinct:
             net = self._kept_if_still_there(spark, net, version)
-        return SourceBatch(self._schema, net=net, bad=bad_rows(_net_misfits(said)), shared=said)
+        return SourceBatch(self._schema, net=net, bad=bad_rows(_net_misfits(statements)), shared=statements)
 
     def _kept_if_still_there(self, spark: SparkSession, net: DataFrame, version: int) -> DataFrame:
         names = column_names(self._schema.arity)
@@ -374,10 +374,10 @@ class DeltaSource:
             self._reader.trim(committed.version)
 
 
-def _net_misfits(said: DataFrame) -> DataFrame:
-    """The rows that do not fit and are in the table after the last change, each as often as it was inserted. A version
-    that corrects a row deletes the bad one, which then no longer counts."""
-    misfits = said.where(F.col(REASON).isNotNull())
+def _net_misfits(statements: DataFrame) -> DataFrame:
+    """The rows that do not fit and are in the table after the last change, as often as they were inserted. A version
+    that corrects a row deletes the bad one."""
+    misfits = statements.where(F.col(REASON).isNotNull())
     came = F.sum(F.when(F.col("op") == "insert", 1).otherwise(-1))
     net = misfits.groupBy(ROW, REASON, PLACE).agg(came.alias("came")).where(F.col("came") > 0)
     return net.withColumn("came", F.explode(F.sequence(F.lit(1), F.col("came"))))

@@ -18,7 +18,7 @@ from upshot.pipeline.batch.positions import OffsetsPosition, Position
 from upshot.pipeline.sources.reading.envelopes import LineReader
 from upshot.pipeline.sources.reading.fitting import SourceBatch, bad_rows, net_batch
 from upshot.pipeline.sources.reading.journal import other_source
-from upshot.pipeline.sources.reading.lines import ORDER, TextFile, said_by_lines
+from upshot.pipeline.sources.reading.lines import ORDER, TextFile, statements_of_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,7 +159,7 @@ class KafkaTopic:
             return SourceBatch(self._schema)
         chunks = self._messages(spark, read)
         files = [TextFile(_name(self._topic, each), f"{self._topic}/{each}", 0, each) for each in read]
-        statements = said_by_lines(chunks, files, self._reader)
+        statements = statements_of_lines(chunks, files, self._reader)
         few = sum(last - first for first, last in read.values()) <= FEW_MESSAGES
         return net_batch(statements, self._schema, ORDER, bad_rows(statements), few=few)
 

@@ -79,11 +79,11 @@ class LineReader:
                 return ()
             if not isinstance(content, dict):
                 raise JsonMisfit("not a JSON object")
-            return self._said(content)
+            return self._of_object(content)
         except JsonMisfit as misfit:
             return (self._bad(str(misfit)),)
 
-    def _said(self, content: dict[str, Any]) -> Iterable[EnvelopeStatement]:
+    def _of_object(self, content: dict[str, Any]) -> Iterable[EnvelopeStatement]:
         if content.keys() <= _TRANSACTION and not self._has(*_TRANSACTION):
             return list(self._transaction(content))
         if "op" in content and ("before" in content or "after" in content) and not self._has(*_ENVELOPE):
@@ -142,28 +142,28 @@ class LineReader:
         return bool(rest) and not any(name in row for name in rest)
 
     def _envelope(self, content: dict[str, Any]) -> list[EnvelopeStatement]:
-        """An event of Debezium. With a key, what is written takes the place of what was there, and what is deleted is
-        named by its key: events can come twice, and `before` may have no more than the key."""
+        """An event of Debezium. With a key, a written row replaces the row with its key, and a deleted row is named by
+        its key: events can come twice, and `before` may have only the key."""
         op, before, after = content["op"], content.get("before"), content.get("after")
         keyed = bool(self.schema.keys)
-        said = []
+        statements = []
         if op in ("u", "d"):
             if before is None and (op == "d" or not keyed):
                 key = "" if keyed else f", and `{self.schema.name}` has no key"
                 raise JsonMisfit(f"the operation `{op}` has no `before`{key}")
             if keyed and before is not None and (op == "d" or self._moves(before, after)):
-                said.append(self._statement("remove", 0, before))
+                statements.append(self._statement("remove", 0, before))
             elif not keyed:
-                said.append(self._statement("delete", 0, before))
+                statements.append(self._statement("delete", 0, before))
         elif op not in ("c", "r"):
             raise JsonMisfit(f"the operation `{op}` cannot be applied to a row")
         if op != "d":
             if after is None:
                 raise JsonMisfit(f"the operation `{op}` has no `after`")
-            said.append(self._statement("upsert" if keyed else "insert", 1, after))
-        # An update is one thing: what cannot be written is not taken away either.
-        wrong = [statement for statement in said if statement.reason]
-        return wrong[-1:] or said
+            statements.append(self._statement("upsert" if keyed else "insert", 1, after))
+        # An update is atomic: if the new row does not fit, the old one is not deleted either.
+        wrong = [statement for statement in statements if statement.reason]
+        return wrong[-1:] or statements
 
     def _moves(self, before: Any, after: Any) -> bool:
         if not isinstance(before, dict) or not isinstance(after, dict):
@@ -189,7 +189,7 @@ class LineReader:
         columns = self._columns
         if isinstance(row, dict):
             if len(row) == len(columns):
-                # The way of almost every row; what is wrong with one is found out below.
+                # Almost every row fits; the error of another one is found below.
                 with suppress(KeyError, JsonMisfit):
                     return tuple([read(row[name]) for name, read, _ in columns])
             if not self.ignore_extra and not row.keys() <= self._names:

@@ -45,26 +45,26 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """`frame` has c0 … cn, `op`, the columns of `ORDER`, and for what does not fit `_reason`, `_row` and `_place`;
-    `bad` is the latter as people see it."""
+    """`frame` has c0 … cn, `op`, the columns of `ORDER`, and for rows that do not fit `_reason`, `_row` and `_place`;
+    `bad` has these rows as users see them."""
 
     frame: DataFrame
     bad: DataFrame
 
 
 def line_statements(spark: SparkSession, files: Sequence[TextFile], reader: LineReader) -> Statements:
-    """Everything the lines of the files say."""
+    """The statements of all lines of the files."""
     small = [file for file in files if file.size <= SMALL_FILE]
     large = [file for file in files if file.size > SMALL_FILE]
     parts = []
     if small:
         whole = spark.read.text([exact_path(file.path) for file in small], wholetext=True)
         unknown = F.lit(None).cast("bigint")
-        parts.append(said_by_lines(whole.select(*_chunk(unknown, unknown)), small, reader))
+        parts.append(statements_of_lines(whole.select(*_chunk(unknown, unknown)), small, reader))
     if large:
         lines = spark.read.text([exact_path(file.path) for file in large], lineSep="\n")
         place = _chunk(F.col("_metadata.file_block_start"), F.monotonically_increasing_id())
-        parts.append(said_by_lines(lines.select(*place), large, reader))
+        parts.append(statements_of_lines(lines.select(*place), large, reader))
     frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
     bad = frame.where(F.col(REASON).isNotNull())
     if large:
@@ -82,8 +82,8 @@ def _chunk(block: Column, line: Column) -> list[Column]:
     ]
 
 
-def said_by_lines(chunks: DataFrame, files: Sequence[TextFile], reader: LineReader) -> DataFrame:
-    """The statements of `uri`, `value`, `block` and `line`: whole files, where there is no block, or single lines."""
+def statements_of_lines(chunks: DataFrame, files: Sequence[TextFile], reader: LineReader) -> DataFrame:
+    """The statements in frames of `uri`, `value`, `block` and `line`: whole files, which have no block, or lines."""
     ranks = {file.path: (file.rank, file.name) for file in files}
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,12 +134,12 @@ class _Gathered:
     def add_line(self, reader: LineReader, raw: bytes, place: tuple[int, int | None, int], name: str) -> None:
         try:
             text = raw.removeprefix(_BYTE_ORDER_MARK).decode("utf-8")
-            said = reader.statements(text)
+            statements = reader.statements(text)
         except UnicodeDecodeError as error:
             text = raw.decode("utf-8", "replace")
             nothing = (None,) * self._schema.arity
-            said = (EnvelopeStatement("", 0, nothing, f"byte {error.start + 1} of the line is not UTF-8"),)
-        for statement in said:
+            statements = (EnvelopeStatement("", 0, nothing, f"byte {error.start + 1} of the line is not UTF-8"),)
+        for statement in statements:
             self._rows.append(statement)
             self._places.append(place)
             if statement.reason:
@@ -186,7 +186,7 @@ def _numbered(bad: DataFrame, spark: SparkSession, files: Sequence[TextFile]) ->
 
 
 def file_path() -> Column:
-    """The path of the file that a row was read from, as the system spells it; Spark names files by URIs."""
+    """The path of the file of a row, as the system spells it; Spark names files by URIs."""
     # `+` is literal in the path of a URI, and a blank where forms are decoded.
     decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     return F.regexp_replace(decoded, "^file:/+", "/")
