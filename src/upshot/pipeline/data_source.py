@@ -1,8 +1,8 @@
 """The one stream of a pipeline. Its offset is the map of every source's position; its rows only contain the old and new
 position of each source that moved. The rows of the sources are read by Spark's own readers, for exactly these ranges.
 
-Spark runs the stream reader in a separate process, which has no session. So the pipeline's process looks at the
-sources, writes the positions it found to a file, and the reader offers what the file says:
+Spark runs the stream reader in a separate process, which has no session. So the pipeline's process looks up the
+positions of the sources and writes them to a file, and the reader offers the positions in the file:
 
     offer(file, positions)                             # in the pipeline's process, before each trigger
     register_positions(spark)
@@ -40,8 +40,8 @@ class Movement:
 
 
 def offer(file: Path, positions: Positions) -> None:
-    """Makes these the positions the stream will move to. Give the positions of sources that left the pipeline, too:
-    the offset keeps them, so that a source that comes back goes on where it was."""
+    """Make these the positions that the stream moves to. Include the positions of sources that left the pipeline: the
+    offset keeps them, so that a source that is added again continues at its position."""
     draft = file.with_name(f".{file.name}.draft")
     with open(draft, "w", encoding="utf-8") as stream:
         stream.write(write_positions(positions))
@@ -80,7 +80,7 @@ class PositionsDataSource(DataSource):  # type: ignore[misc]
 
 @dataclass
 class _Moved(InputPartition):  # type: ignore[misc]
-    """One task's worth: `(source, start, end)` of everything that moved."""
+    """The rows of one task: `(source, start, end)` of every source that moved."""
 
     rows: tuple[tuple[str, str | None, str], ...]
 

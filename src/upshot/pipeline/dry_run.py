@@ -32,7 +32,7 @@ class PlannedView:
     strategy: str
     reasons: tuple[str, ...]
     decomposition: str
-    """how Spark cuts the recursion into parts, or why it does not; nothing for views that are not recursive"""
+    """how Spark cuts the recursion into parts, or why it does not; empty for views that are not recursive"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DryRun:
     pipeline: str
     engine: str
     delta: str
-    """what reads and writes Delta tables, if there are any: spark or deltalake"""
+    """the reader and writer of Delta tables, if there are any: spark or deltalake"""
     sources: Mapping[str, tuple[str, ...]]
     """notes by relation"""
     views: tuple[PlannedView, ...]
@@ -80,10 +80,10 @@ class DryRun:
 
 
 def dry_run(config: PipelineConfig, session: Any) -> DryRun:
-    """Checks program, sources and sinks as a run would, and plans the views. Raises what a run would raise."""
+    """Check program, sources and sinks as a run would, and plan the views. Raises the errors that a run would raise."""
     compiled = compiled_program(config)
     schemas = compiled.visible
-    # Before the sources: what they have noted is then at least as much as the store has read.
+    # Before the sources: so their journals are at least as long as the store has read.
     before = stored(config.state / "store", session)
     refuse_other_columns(before.schemas, schemas)
     delta = delta_support(session, config)

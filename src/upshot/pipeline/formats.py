@@ -1,4 +1,4 @@
-"""The formats of sources and sinks, one record each: its keys in the pipeline file, what opens it, and the packages of
+"""The formats of sources and sinks, one record each: its keys in the pipeline file, its opener, and the packages of
 Spark that it needs.
 
 To add one: its record here, and a module in `sources` or `sinks`. These are imported when one is opened: they need
@@ -37,7 +37,7 @@ class FormatMistake(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SparkPackage:
     """A package of Spark from Maven; `{spark}` in its `coordinates` is the version of Spark itself. A jar or package of
-    the pipeline file that has `name` in its name takes its place. The library `deltalake` does for one that is
+    the pipeline file that has `name` in its name takes its place; the library `deltalake` replaces one that is
     `replaceable`."""
 
     coordinates: str
@@ -53,7 +53,7 @@ _KAFKA = SparkPackage("org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}", name
 @dataclass(frozen=True, slots=True)
 class PipelineFormat(Generic[Opener]):
     """`keys` are those that only this format has, `check` finds mistakes in their values; it also gets the name of the
-    section. `packages` are what its session needs of Spark."""
+    section. `packages` are the packages of Spark that its session needs."""
 
     keys: Mapping[str, Key]
     open: Opener
@@ -63,8 +63,8 @@ class PipelineFormat(Generic[Opener]):
 
 @dataclass(frozen=True, slots=True)
 class SinkSetting:
-    """The pipeline of a sink: its name, its session, the writer of Delta tables, what the state knows of each sink,
-    and the output of the console."""
+    """The pipeline of a sink: its name, its session, the writer of Delta tables, the recorded version of each sink, and
+    the output of the console."""
 
     application: str
     session: Any

@@ -1,4 +1,4 @@
-"""One run at a time on a state: a file that the running process holds locked and that says who it is."""
+"""The lock of a state, which admits one run at a time: a locked file that names the running process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upshot.spark.lake_path import AnyPath
 
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
-    """Holds the state for this process. The lock goes with the process, however it ends."""
+    """Lock the state for this process. The lock ends with the process, however it ends."""
     try:
         state.mkdir(parents=True, exist_ok=True)
         # Opened for appending: a process that finds it locked must not have emptied it.
@@ -44,7 +44,7 @@ def locked(state: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(state: AnyPath) -> Iterator[None]:
-    """A block that writes into the state: what the file system raises is `unusable-state`."""
+    """Raise errors of the file system inside the block as `unusable-state`."""
     try:
         yield
     except OSError as error:

@@ -44,7 +44,7 @@ class BatchMetrics:
     rules: Mapping[str, RuleMetrics] = field(default_factory=dict)
     """active rules that fired"""
     pending: int = 0
-    """what rules have still to do after their commits, of this batch and of earlier ones"""
+    """pending tasks of rules, of this batch and of earlier ones"""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """by step"""
     jobs: int = 0
@@ -77,7 +77,7 @@ class BatchMetrics:
 
 
 def append_metrics(file: AnyPath, metrics: BatchMetrics) -> None:
-    """One more line of the file; on a lake, where files do not grow, one more file of the folder."""
+    """Append a line to the file; on a lake, where files cannot grow, write a file in the folder."""
     if isinstance(file, LakePath):
         (file / f"batch={metrics.batch:08}.json").write_bytes(metrics.as_json().encode() + b"\n")
         return
@@ -100,8 +100,8 @@ _GROUP = "spark.jobGroup.id"
 
 
 class JobCounter:
-    """Called on the stream's own thread, whose jobs form a group: how many there were in all, so far. Spark forgets old
-    jobs; those counted once stay counted."""
+    """Counts the jobs of the stream's thread, which form a group, since the start. Spark forgets old jobs; they stay
+    counted."""
 
     def __init__(self, session: Any) -> None:
         self._context = session.sparkContext

@@ -24,8 +24,8 @@ from upshot.spark.preflight import refuse_unshared_file, refuse_unshared_folder
 
 
 def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]:
-    """The program and the functions its rules call; raises what is wrong with them, with the paths of sinks and with
-    what the store holds, as the run would find it later."""
+    """The program and the functions that its rules call; raises the errors in them, in the paths of sinks and in the
+    columns of stored relations, as the run would later."""
     compiled = compiled_program(config)
     functions = functions_of(config, compiled)
     _refuse_shared_sinks(config)
@@ -35,8 +35,8 @@ def preflight(config: PipelineConfig) -> tuple[Compiled, Mapping[str, Function]]
 
 
 def refuse_absent_sources(config: PipelineConfig) -> None:
-    """Raises if there is nothing at the path of a source, or no password for it, and this is the first run. Later ones
-    may have sinks to bring up to date before they look at their sources."""
+    """Raise if the path or the password of a source is missing, and this is the first run. Later runs may have to bring
+    sinks up to date before they read their sources."""
     if isinstance(config.state, LakePath) or (config.state / "store").exists():
         return
     for name, source in config.sources.items():
@@ -49,19 +49,19 @@ def refuse_absent_sources(config: PipelineConfig) -> None:
 
 
 def refuse_unshared_paths(config: PipelineConfig, session: Any) -> None:
-    """Raises if Spark's executors do not share a local path of the pipeline: what they write there, the driver would
-    not find. A disk that all machines mount is as good as a lake."""
+    """Raise if Spark's executors do not share a local path of the pipeline: the driver would not find their files. A
+    disk that all machines mount is as good as a lake."""
     if runs_here(session):
         return
     for path, span in _written(config):
         if path and not isinstance(path, LakePath):
-            with placed(span), _cured():
+            with placed(span), _with_help():
                 refuse_unshared_folder(session, Path(path))
     by_driver = {"delta"} if delta_support(session, config) == "deltalake" else set()
     for source in config.sources.values():
         if source.path and not isinstance(source.path, LakePath) and source.format not in by_driver:
             file = _any_file(Path(source.path))
-            with placed(source.span), _cured():
+            with placed(source.span), _with_help():
                 if file is not None:
                     refuse_unshared_file(session, file)
 
@@ -77,8 +77,8 @@ def _written(config: PipelineConfig) -> Iterator[tuple[AnyPath | str, Span | Non
 
 
 @contextmanager
-def _cured() -> Iterator[None]:
-    """Say of a path that is not shared what to write in the pipeline file."""
+def _with_help() -> Iterator[None]:
+    """Give errors for paths that are not shared the help for pipeline files."""
     try:
         yield
     except EngineError as error:
@@ -88,7 +88,7 @@ def _cured() -> Iterator[None]:
 
 
 def _any_file(path: Path) -> Path | None:
-    """A file at or below the path that is whole; None if there is none."""
+    """A file at or below the path that is no draft; None if there is none."""
     if path.is_file():
         return path
     found = (Path(folder, name) for folder, _, names in os.walk(path) for name in sorted(names))

@@ -51,7 +51,7 @@ def summary(metrics: BatchMetrics) -> str:
 
 
 class Display:
-    """Lines on a stream; on a terminal also what is going on, in a line that moves and leaves no trace."""
+    """Lines on a stream; on a terminal also the current step, in a line that is overwritten."""
 
     def __init__(self, stream: IO[str], *, moving: bool) -> None:
         self._stream, self._moving = stream, moving
@@ -85,7 +85,7 @@ class Display:
         self._say(f"waiting for changes, {self._batches:,} batch{'es' * (self._batches != 1)} so far")
 
     def note(self, words: str) -> None:
-        """A line that stays."""
+        """Print a line."""
         with self._lock:
             if self._status is not None:
                 self._status.console.print(words, markup=False, soft_wrap=True)

@@ -325,15 +325,15 @@ class _BatchWork:
         return state
 
     def _follow(self, once: bool, stopping: threading.Event) -> None:
-        """Moves the stream to wherever the sources can be read, again and again."""
+        """Move the stream to the latest positions of the sources, again and again."""
         while not stopping.is_set():
             known = self._batches.positions
-            moved = self._looked(known, once, stopping)
+            moved = self._latest(known, once, stopping)
             if moved != known:
                 self._offer(moved)
-                # Not earlier: a stream that has nothing on offer would begin with an empty batch.
+                # Not earlier: a stream without offered positions would begin with an empty batch.
                 self._stream.start(self._pace(once))
-                # Of a batch that is recorded the sinks may still be behind: it is done when it was handled.
+                # The sinks may still lack a recorded batch: it is done when it was handled.
                 self._stream.wait_for(lambda _: self._handled == moved)  # noqa: B023 - waited for here
             elif once:
                 return
@@ -341,8 +341,8 @@ class _BatchWork:
                 stopping.wait(self.config.trigger)
                 self._stream.check()
 
-    def _looked(self, known: Positions, once: bool, stopping: threading.Event) -> Positions:
-        """The latest positions of the sources. A continuous run tolerates a source that does not answer for a while."""
+    def _latest(self, known: Positions, once: bool, stopping: threading.Event) -> Positions:
+        """The latest positions of the sources. A continuous run tolerates a source that is unreachable for a while."""
         for pause in PAUSES:
             try:
                 return advanced(self._sources, self._session, known)
@@ -355,7 +355,7 @@ class _BatchWork:
         return advanced(self._sources, self._session, known)
 
     def _pace(self, once: bool) -> float:
-        """The interval at which Spark polls the sources: a poll costs little, but an idle pipeline waits long."""
+        """The interval at which Spark polls the offered positions: a poll costs little."""
         return 0.1 if once else min(self.config.trigger, 0.5)
 
     def _handle(self, batch: int, moved: Sequence[Movement]) -> None:
@@ -373,8 +373,8 @@ class _BatchWork:
         return self.config.state / ("metrics" if self._on_lake else "metrics.jsonl")
 
     def _take_back(self) -> None:
-        """After a batch that the data do not allow: nothing of it was applied, and the next run plans it anew, with
-        whatever has been corrected by then."""
+        """Forget a planned batch whose data were refused: nothing of it was applied, and the next run plans it again,
+        with corrected data."""
         if self._on_lake:
             return
         found = read_checkpoint(self._stream.checkpoint)

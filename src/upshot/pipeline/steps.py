@@ -2,10 +2,10 @@
 
     read ─► quarantine ─► stage ─► record ═► publish ─► finish
                                       │
-                        the commit point: before it nothing happened, after it only sinks have to catch up
+                        the commit point: before it nothing is applied, after it only sinks have to catch up
 
-A process may die between any two of them. A batch that is not recorded is read again from the same positions; one that
-is recorded goes on with `publish`.
+A process may die between any two of them. A batch that is not recorded is read again from the same positions; a
+recorded one continues with `publish`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step(StrEnum):
     READ = "read"
     """Spark reads the ranges of the sources that moved."""
     QUARANTINE = "quarantine"
-    """Rows that do not fit are written to their tables."""
+    """Rows that do not fit are written to the quarantine."""
     STAGE = "stage"
     """The rows become statements of one transaction."""
     RECORD = "record"
@@ -35,12 +35,12 @@ class Step(StrEnum):
 
 
 class Point(StrEnum):
-    """Places inside a step where a death leaves the most behind."""
+    """Places inside a step where a killed process leaves the most behind."""
 
     RECORDED = "recorded"
     """after the commit, before the first sink"""
     CREATE = "create"
-    """a Delta sink is about to be made, and the state already says so"""
+    """a Delta sink will be made next, and the state already announces it"""
     RENAME = "rename"
     """a folder is written, but does not have its name yet"""
     POINTER = "pointer"
@@ -54,7 +54,7 @@ _passed: Counter[str] = Counter()
 
 
 def reached(place: Step | Point) -> None:
-    """Kills this process if a test requests it: `UPSHOT_FAULT_AT=record:2` at the second record."""
+    """Kill this process if a test requests it: `UPSHOT_FAULT_AT=record:2` at the second record."""
     if os.environ.get("UPSHOT_TESTING") != "1":
         return
     wanted, _, number = os.environ.get("UPSHOT_FAULT_AT", "").partition(":")
@@ -65,7 +65,7 @@ def reached(place: Step | Point) -> None:
 
 
 def die() -> None:
-    """The end, as a power cut would bring it: no clean-up, no last words."""
+    """End the process as a power cut would, without clean-up."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""The Structured Streaming query of a pipeline: its micro-batches, and how they come to an end."""
+"""The Structured Streaming query of a pipeline: its micro-batches, and the end of the query."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from upshot.spark.failures import translated
 from upshot.spark.location import spark_path
 
 _LOOK = 0.2
-"""Seconds between two looks at whether the query is still alive while a batch is awaited."""
+"""Seconds between two checks of the query while a batch is awaited."""
 
 _PATIENCE = 10.0
-"""Seconds that Spark has to mark a finished batch as done before it is stopped; an unmarked batch is delivered again
+"""Seconds for Spark to mark a finished batch as done before the query is stopped; an unmarked batch is delivered again
 and found in the store."""
 
 
 class StreamEnded(EngineError):
-    """Spark ended the query, not a batch: it can be started again where it was."""
+    """Spark ended the query, not because of a batch: it can be restarted at its position."""
 
     retryable = True
 
@@ -47,7 +47,7 @@ class Stream:
 
     @property
     def offered(self) -> Path:
-        """The file with the positions that the stream is to move to."""
+        """The file with the positions that the stream moves to."""
         return self._folder / "offered.json"
 
     @property
@@ -55,13 +55,13 @@ class Stream:
         return self._folder / "checkpoint"
 
     def begin_at(self, folder: Path, batch: int, positions: Positions) -> None:
-        """Begins anew in a folder that is new: the next batch has this number and starts at these positions. What was
-        planned and not recorded before is planned again."""
+        """Begin again in a new folder: the next batch has this number and starts at these positions. A batch that was
+        planned and not recorded is planned again."""
         self._folder, self._first, self._beginning = folder, batch, write_positions(positions)
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, seconds: float) -> None:
-        """Starts the query, unless it runs; it polls the offered positions every `interval` seconds."""
+        """Start the query, unless it runs; it polls the offered positions at this interval."""
         if self._query is not None:
             return
         # A failed batch is reported by the waiting caller; the bridge to Java would print it once more.
@@ -75,7 +75,7 @@ class Stream:
         self._query = writer.trigger(processingTime=f"{max(1, round(seconds * 1000))} milliseconds").start()
 
     def wait_for(self, done: Callable[[int], bool]) -> None:
-        """Returns when the last batch that was handled satisfies `done`; raises what a batch raised."""
+        """Wait until the last handled batch satisfies `done`; raises the error of a batch."""
         while True:
             self.check()
             with self._changed:
@@ -85,7 +85,7 @@ class Stream:
                     self._changed.wait(_LOOK)
 
     def check(self) -> None:
-        """Raises what a batch raised, or that the query has come to an end."""
+        """Raise the error of a batch, or that the query has ended."""
         active = self._query is None or self._query.isActive
         with self._changed:
             if self._failure is not None:
@@ -95,7 +95,7 @@ class Stream:
             raise StreamEnded(words, code="stream-ended", help="restart the pipeline; nothing is lost")
 
     def stop(self) -> None:
-        """Lets the batch under way come to its end, then ends the query."""
+        """End the query after the current batch."""
         if self._query is None:
             return
         with self._busy:
@@ -105,7 +105,7 @@ class Stream:
         self.abandon()
 
     def abandon(self) -> None:
-        """Ends the query, whatever it is doing."""
+        """End the query at once."""
         if self._query is not None:
             self._query.stop()
             self._query = None
@@ -134,7 +134,7 @@ class Stream:
 
 
 def _moved(frame: Any) -> list[Movement]:
-    """The movements of the batch: a separate job, which may lose its worker like any other."""
+    """The movements of the batch, by a job that may lose its worker like any other."""
     try:
         return movements(frame.collect())
     except Exception as error:

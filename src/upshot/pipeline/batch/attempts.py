@@ -1,4 +1,4 @@
-"""Another try for what may succeed the next time, such as after a lost worker or beside another writer of a table."""
+"""Repeat work that may succeed the next time, as after a lost worker or a conflict with another writer of a table."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _SIDE_BY_SIDE = 4
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A batch that is in the store: what was read for it, and the transaction that it was."""
+    """A committed batch: the rows read for it, and its transaction."""
 
     ranges: Mapping[str, Range]
     transaction: Transaction
@@ -64,7 +64,7 @@ class Applied:
 
 @dataclass(slots=True)
 class BatchRunner:
-    """Everything a batch needs. `on_step` is called with every step as it begins."""
+    """Runs batches. `on_step` is called with every step as it begins."""
 
     config: PipelineConfig
     session: Any
@@ -85,7 +85,7 @@ class BatchRunner:
 
     @without_call_sites()
     def run(self, batch: int, moved: Sequence[Movement]) -> BatchMetrics:
-        """Applies a batch, or, if the store has it already, brings only the sinks up to date."""
+        """Apply a batch, or, if the store has it already, only bring the sinks up to date."""
         watch, jobs = Stopwatch(lambda step: self.on_step(batch, step)), self.jobs()
         self.database.retry()
         applied = None if self._is_recorded(batch, moved) else self._applied(batch, moved, watch)
@@ -120,8 +120,8 @@ class BatchRunner:
         }
 
     def _is_recorded(self, batch: int, moved: Sequence[Movement]) -> bool:
-        """Test whether the store has this very batch. Any other than this one or the next means that the state is
-        torn."""
+        """Test whether the store has exactly this batch. Raises if it is neither this batch nor the next one: then the
+        state is inconsistent."""
         known, last = self.positions, -1 if self.last is None else self.last.batch
         state = self.config.state
         if batch == last:
@@ -166,9 +166,10 @@ class BatchRunner:
         return Applied(ranges, transaction)
 
     def _read_all(self, moved: Sequence[Movement]) -> list[Range]:
-        """Side by side: planning a small job takes longer than running it. If one fails, the others are let go."""
+        """Read the ranges in parallel: planning a small job takes longer than running it. If one fails, the others are
+        released."""
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-            # Their jobs count as the batch's.
+            # So that their jobs belong to the group of the batch.
             inheriting = inheritable_thread_target(self.session)
             reading = [pool.submit(inheriting(partial(self._read, movement))) for movement in moved]
         failed = [error for one in reading if (error := one.exception()) is not None]
@@ -198,7 +199,7 @@ class BatchRunner:
             if source.on_bad_row == "fail":
                 with placed(source.span):
                     found.bad.refuse(name)
-        # A batch that was taken back may have had rows of sources that do not move this time.
+        # An earlier attempt at this batch may have had bad rows of sources that do not move this time.
         for name in folders.keys() - ranges.keys():
             remove_batch(folders[name], batch)
         for name, found in ranges.items():

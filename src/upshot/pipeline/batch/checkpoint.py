@@ -27,7 +27,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """The state of Spark's log. An empty folder, or none, is that of a pipeline that never ran."""
+    """The state of Spark's log. If the folder is empty or missing, the pipeline never ran."""
     planned, finished = _newest(folder / "offsets"), _newest(folder / "commits")
     if planned < 0:
         return Checkpoint(-1, finished, {})
@@ -44,14 +44,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def take_back(folder: Path, batch: int) -> None:
-    """Forgets a batch that was planned and not recorded: the next one may then hold corrected rows as well."""
+    """Forget a batch that was planned and not recorded: the next one may then have corrected rows."""
     for name in (str(batch), f".{batch}.crc"):
         with contextlib.suppress(FileNotFoundError):
             (folder / "offsets" / name).unlink()
 
 
 def refuse_mismatch(checkpoint: Checkpoint, recorded: Recorded | None, state: AnyPath) -> None:
-    """Raises unless the store stands at the newest batch that Spark planned, or at the one before."""
+    """Raise unless the store is at the newest batch that Spark planned, or at the one before."""
     batch = -1 if recorded is None else recorded.batch
     if recorded is not None and checkpoint.planned < 0 and checkpoint.finished < 0:
         raise mismatch(f"the store has recorded batch {batch}, but Spark's checkpoint is missing", state)

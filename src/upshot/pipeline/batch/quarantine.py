@@ -1,4 +1,4 @@
-"""Rows that do not fit: kept with the reason, one Parquet folder a batch, or the end of the run."""
+"""Rows that do not fit: written with the reason, one Parquet folder a batch, or refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def quarantine_path(config: PipelineConfig, source: SourceConfig) -> AnyPath:
 
 
 def remove_batch(folder: AnyPath, batch: int) -> None:
-    """Forgets what an earlier attempt at the batch set aside."""
+    """Remove the rows that an earlier attempt at the batch wrote."""
     with _writing(folder):
         folders_at(folder).remove(_batch_folder(batch))
 
@@ -59,7 +59,7 @@ def _batch_folder(batch: int) -> str:
 
 
 class BadRows:
-    """The misfits of one range of a source. Few are looked at once and kept; many stay with Spark."""
+    """The rows of one range of a source that do not fit. Few are collected; many stay with Spark."""
 
     def __init__(self, table: pa.Table | None, frame: Any = None) -> None:
         """Columns `row`, `reason`, `place`, of both; the frame is for more than the table holds."""
@@ -73,7 +73,7 @@ class BadRows:
         return cls(None if frame is None else frame.select(*BAD).limit(FEW + 1).toArrow(), frame)
 
     def refuse(self, relation: str) -> None:
-        """Raises with the first reasons, if there is any row."""
+        """Raise with the first reasons, if there is any row."""
         if not self.count or self._table is None:
             return
         first = self._table.slice(0, _SHOWN).to_pylist()
@@ -87,7 +87,7 @@ class BadRows:
         )
 
     def write(self, folder: AnyPath, batch: int, now: datetime) -> None:
-        """Puts them into the batch's folder, in place of what an earlier attempt wrote there."""
+        """Write the rows to the batch's folder, in place of those of an earlier attempt."""
         if not self.count:
             remove_batch(folder, batch)
             return

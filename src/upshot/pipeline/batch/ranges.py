@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BAD = "bad"
 REPLACE, REMOVE = "replace", "remove"
 KINDS = (REPLACE, REMOVE, "delete", "insert", "upsert")
-"""The kinds of statements, in their order; the parts of a change do not overlap, so any order would do."""
+"""The kinds of statements, in order; the parts of a change do not overlap, so any order is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Range:
     """frames that Spark keeps until `release`"""
 
     def stage(self, transaction: Transaction) -> None:
-        """Makes statements of the rows."""
+        """Stage the rows as statements."""
         name = self.schema.name
         statements = {"delete": transaction.delete, "insert": transaction.insert, "upsert": transaction.upsert}
         for kind in KINDS:
@@ -55,7 +55,7 @@ class Range:
             if kind == REPLACE:
                 transaction.replace(name, rows)
             elif kind == REMOVE:
-                # A stand-in takes the place of whatever row has the key, then goes itself.
+                # A stand-in replaces the row with the key, then it is deleted.
                 transaction.upsert(name, rows)
                 transaction.delete(name, rows)
             else:
@@ -67,7 +67,7 @@ class Range:
 
 
 def read_range(batch: SourceBatch) -> Range:
-    """The rows of a source's batch, counted, and those that do not fit."""
+    """The counted rows of a source's batch, and those that do not fit."""
     at_once = batch.net is not None and batch.few
     cached = () if at_once else tuple(frame.persist() for frame in (batch.shared, batch.net) if frame is not None)
     try:
@@ -82,7 +82,7 @@ def read_range(batch: SourceBatch) -> Range:
 
 
 def _read_at_once(batch: SourceBatch) -> Range | None:
-    """All of a small batch, what does not fit included, in one job; None if it turns out to be a large one."""
+    """All rows of a small batch, also those that do not fit, in one job; None if they are many."""
     assert batch.net is not None
     types = [*map(spark_type, batch.schema.types)] or [spark.BooleanType()]
     nothing = [F.lit(None).cast("string").alias(name) for name in BAD]
@@ -125,7 +125,7 @@ def _part(table: pa.Table, kind: str, schema: Schema) -> pa.Table:
 
 
 def _filled(schema: Schema, net: Any) -> list[Any]:
-    """The columns of the change; where only a key is known, with some value in the other columns."""
+    """The columns of the change; if only a key is known, with any value in the other columns."""
     names = column_names(schema.arity)
     if not schema.keys:
         return [net[name] for name in names]

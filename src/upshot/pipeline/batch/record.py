@@ -15,7 +15,7 @@ from upshot.pipeline.metrics import SourceMetrics
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The last batch that was committed, how far every source was read with it, and what was read of those that
+    """The last committed batch, the position of every source after it, and the counts of rows of the sources that
     moved."""
 
     batch: int
@@ -34,7 +34,7 @@ def recorded(database: Database) -> Recorded | None:
 
 
 def recorded_in(meta: Mapping[str, Any] | None) -> Recorded | None:
-    """The batch of a commit, by what the commit carries."""
+    """The batch of a commit, from its metadata."""
     if meta is None or "batch" not in meta:
         return None
     # Batches of older versions of Upshot have no counts.
@@ -51,7 +51,7 @@ def changes_of_batch(database: Database, batch: int) -> ChangeSet | None:
             if error.code != "history-not-kept":
                 raise
             return None
-        # Later ones are what rules did after the batch, and new programs.
+        # Later commits are those of rules and of new programs.
         if commit.meta.get("batch") == batch:
             return commit.changes
     return None
