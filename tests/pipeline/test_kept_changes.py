@@ -64,7 +64,7 @@ def test_a_sink_that_was_left_out_for_too_long_is_named_and_one_of_whole_views_g
         assert found.value.code == "history-not-kept"
         assert "remove the sink" in found.value.help
         Publication([view], tmp_path / "sinks.json").catch_up(database)
-        assert view.held() == 21
+        assert view.stored_version() == 21
         assert sorted(pq.read_table(tmp_path / "view" / "v000021")["x"].to_pylist()) == list(range(20))
 
 

@@ -87,12 +87,12 @@ def log_rows(path: Path) -> list[tuple[Any, ...]]:
 def test_a_delta_table_follows_exact_changes(writer: DeltaWriter, tmp_path: Path) -> None:
     path = tmp_path / "path"
     sink = DeltaView("path", str(path), writer, "p")
-    assert sink.held() is None
+    assert sink.stored_version() is None
     sink.start(rows(PAIR, (1, "a"), (2, None), (2, "b")), 3)
-    assert sink.held() == 3
+    assert sink.stored_version() == 3
     sink.apply(changes(PAIR, [(3, "c")], [(2, None)]), 5)
     assert set(delta_rows(path)) == {(1, "a"), (2, "b"), (3, "c")}
-    assert sink.held() == 5
+    assert sink.stored_version() == 5
 
 
 def test_a_version_handed_over_twice_is_taken_once(writer: DeltaWriter, tmp_path: Path) -> None:
@@ -135,12 +135,12 @@ def test_a_table_of_somebody_else_is_never_touched(writer: DeltaWriter, tmp_path
     other = DeltaView("path", str(tmp_path / "path"), writer, "other")
     other.start(rows(PAIR, (1, "a")), 7)
     with pytest.raises(upshot.UsageError) as refused:
-        DeltaView("path", str(tmp_path / "path"), writer, "p").held()
+        DeltaView("path", str(tmp_path / "path"), writer, "p").stored_version()
     assert refused.value.code == "sink-occupied"
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "notes.txt").write_text("mine")
     with pytest.raises(upshot.UsageError, match="did not write"):
-        DeltaView("path", str(tmp_path / "files"), writer, "p").held()
+        DeltaView("path", str(tmp_path / "files"), writer, "p").stored_version()
 
 
 def test_other_columns_are_refused_with_the_difference(writer: DeltaWriter, tmp_path: Path) -> None:
@@ -161,10 +161,10 @@ def test_what_a_start_that_died_left_of_a_delta_table_is_removed(writer: DeltaWr
     pq.write_table(tables.table_of(rows(PAIR, (9, "z"))), path / "part-00000-5f-c000.snappy.parquet")
     sink = DeltaView("path", str(path), writer, "p")
     with pytest.raises(upshot.UsageError, match="did not write"):
-        sink.held()
-    assert sink.held(announced=True) is None
+        sink.stored_version()
+    assert sink.stored_version(announced=True) is None
     sink.start(rows(PAIR, (1, "a")), 1)
-    assert (sink.held(), delta_rows(path), len(list(path.glob("*.parquet")))) == (1, [(1, "a")], 1)
+    assert (sink.stored_version(), delta_rows(path), len(list(path.glob("*.parquet")))) == (1, [(1, "a")], 1)
 
 
 def test_a_start_that_died_is_no_reason_to_remove_what_is_not_ours(writer: DeltaWriter, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_start_that_died_is_no_reason_to_remove_what_is_not_ours(writer: Delta
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "notes.txt").write_text("mine")
     with pytest.raises(upshot.UsageError, match="did not write"):
-        DeltaView("path", str(tmp_path / "theirs"), writer, "p").held(announced=True)
+        DeltaView("path", str(tmp_path / "theirs"), writer, "p").stored_version(announced=True)
     with pytest.raises(upshot.UsageError, match="did not write"):
         DeltaView("path", str(tmp_path / "files"), writer, "p").start(rows(PAIR), 1)
     assert (tmp_path / "files" / "notes.txt").exists()
@@ -198,7 +198,7 @@ def test_a_delta_table_that_cannot_be_written_may_be_tried_again(writer: DeltaWr
 def test_a_parquet_log_has_one_folder_a_version(tmp_path: Path) -> None:
     sink = ParquetLog("path", tmp_path, None)
     sink.start(rows(PAIR), 1)
-    assert (sink.held(), log_rows(tmp_path)) == (1, [])
+    assert (sink.stored_version(), log_rows(tmp_path)) == (1, [])
     sink.apply(changes(PAIR, [(1, "a")], []), 2)
     sink.apply(changes(PAIR, [(2, "b")], [(1, "a")]), 12)
     sink.apply(changes(PAIR, [(9, "z")], []), 12)
@@ -225,10 +225,10 @@ def test_a_snapshot_without_its_folder_is_damage_and_a_stray_file_is_not_ours(tm
     sink.start(rows(PAIR), 1)
     (tmp_path / "s" / "v000001").rename(tmp_path / "elsewhere")
     with pytest.raises(upshot.DataError) as damage:
-        sink.held()
+        sink.stored_version()
     assert damage.value.code == "damaged-sink"
     with pytest.raises(upshot.UsageError) as refused:
-        ParquetLog("path", tmp_path, None).held()
+        ParquetLog("path", tmp_path, None).stored_version()
     assert refused.value.code == "sink-occupied"
 
 
@@ -299,7 +299,7 @@ def test_a_write_by_spark_that_loses_rows_is_an_error(
         sink.apply(Changes(fewer, rows(PAIR)), 2) if kind == "delta merge" else sink.start(fewer, 1)
     assert lost.value.code == "lost-rows"
     if not kind.startswith("delta"):
-        assert sink.held() is None, "nothing is in place"
+        assert sink.stored_version() is None, "nothing is in place"
 
 
 @pytest.mark.parametrize("written_by", ["arrow", "spark"])
@@ -387,7 +387,7 @@ def test_a_sink_that_failed_is_tried_again_and_takes_the_version_once(tmp_path: 
         database.define(".decl path(x: number, y: symbol?)\n")
         publication = Publication([sink], tmp_path / "sinks.json")
         publication.catch_up(database)
-        assert (sink.failures, sink.held()) == (2, 1)
+        assert (sink.failures, sink.stored_version()) == (2, 1)
         sink.failures = 0
         with database.transaction() as tx:
             tx.insert("path", [(1, "a")])

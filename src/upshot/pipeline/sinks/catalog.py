@@ -1,5 +1,4 @@
-"""Sinks in Spark's catalog: Delta tables by name, partitioned on request. Everything else is as for Delta tables at
-paths."""
+"""Sinks in Spark's catalog: Delta tables by name, partitioned on request; otherwise as Delta tables at paths."""
 
 from __future__ import annotations
 
@@ -59,14 +58,14 @@ class CatalogDelta(SparkDelta):
 
 
 class _InCatalog:
-    """A table without a path: any object of that name is in the way."""
+    """A table without a path: the place is occupied if the catalog has any object of that name."""
 
     place: str
     _path: str
     _writer: Any
     _application: str
 
-    def held(self, *, announced: bool = False) -> int | None:
+    def stored_version(self, *, announced: bool = False) -> int | None:
         held: int | None = self._writer.version(self._path, self._application)
         if held is None and self._writer.occupied(self._path):
             raise not_ours(self.place)

@@ -1,4 +1,4 @@
-"""Bringing the sinks to the store's version, from whatever version each of them holds."""
+"""Bring the sinks to the store's version, each from its own version."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from upshot.pipeline.steps import Step, reached
 from upshot.spark.lake_path import AnyPath
 
 _SIDE_BY_SIDE = 4
-"""Sinks that are written at the same time: most of what one takes is waiting, for Spark or for the storage."""
+"""Sinks that are written at the same time: most of the time is spent waiting for Spark or for the storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`held` is the version the sink said it holds, -1 before it was started; `seen` the version of the store up to
-    which nothing is missing there: versions that do not change the view leave no trace in a sink."""
+    """The version of a sink, as the state records it. `held` is the version that the sink reported, -1 before it was
+    started; `seen` is the version of the store up to which the sink is complete: versions that do not change the view
+    are not stored in a sink."""
 
     held: int
     seen: int
@@ -44,7 +45,7 @@ ANNOUNCED = Standing(-1, -1)
 
 
 def read_standings(file: AnyPath) -> dict[str, Standing]:
-    """By place of the sink; empty for a state that is new."""
+    """The recorded versions by place of the sink; empty for a new state."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         return {place: Standing(int(found["held"]), int(found["seen"])) for place, found in content.items()}
@@ -76,17 +77,16 @@ class Publication:
         spans: Mapping[str, Span | None] | None = None,
         session: Any = None,
     ) -> None:
-        """`spans` are the places of the sinks in the pipeline file, by view; `session` is the one whose jobs they
-        run."""
+        """`spans` are the places of the sinks in the pipeline file, by view; `session` runs their jobs."""
         self._sinks, self._file, self._spans, self._session = sinks, file, spans or {}, session
         self._guard = threading.Lock()
-        # Those of sinks that are not in the pipeline's file stay: such a sink may come back.
+        # Records of sinks that are not in the pipeline's file stay: such a sink may be added again.
         self._standings = read_standings(file)
-        self._asked: set[str] = set()
+        self._looked_up: set[str] = set()
         self._kept_for: dict[str, int] = {}
 
     def catch_up(self, database: Database) -> None:
-        """Makes every sink hold the database's version. Doing it twice is doing it once."""
+        """Bring every sink to the database's version. Idempotent."""
         tables = [sink for sink in self._sinks if sink.is_table]
         bring = partial(self._bring_one, database)
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
@@ -94,7 +94,7 @@ class Publication:
         failed = [error for each in under_way if (error := each.exception()) is not None]
         if failed:
             raise failed[0]
-        # Lines on a terminal come in the order of the file.
+        # Lines on a terminal are printed in the order of the file.
         for sink in self._sinks:
             if not sink.is_table:
                 bring(sink)
@@ -102,7 +102,7 @@ class Publication:
         self._keep_changes(database)
 
     def _inheriting(self, work: Any) -> Any:
-        """Jobs that the work runs count as the batch's."""
+        """The work, whose jobs then belong to the group of the batch."""
         if self._session is None:
             return work
         from pyspark.util import inheritable_thread_target  # noqa: PLC0415 - an optional package
@@ -118,8 +118,8 @@ class Publication:
             write_standings(self._file, self._standings)
 
     def _keep_changes(self, database: Database) -> None:
-        """Has the store keep what the sinks do not hold yet, also for those that will be left out of the file from
-        now on: a cursor for each that cannot do without the versions in between."""
+        """Make the store keep the changes that sinks lack, also for sinks that are removed from the file later: by a
+        cursor for each sink that needs the versions in between."""
         seen = {f"sink: {sink.place}": self._standings[sink.place].seen for sink in self._sinks if not sink.whole}
         if seen != self._kept_for:
             database.cursors.set_all(seen, lazy=True)
@@ -129,39 +129,39 @@ class Publication:
         standing, version = self._standing(sink), database.version
         if standing.is_announced or standing.seen != version:
             reached(Step.PUBLISH)
-            # A failed write may have completed all the same: the version of the sink is read again.
-            self._asked.discard(sink.place)
+            # A failed write may have completed: the version of the sink is read again.
+            self._looked_up.discard(sink.place)
             self._standings[sink.place] = Standing(_brought(sink, standing, database), version)
-            self._asked.add(sink.place)
+            self._looked_up.add(sink.place)
 
     def _standing(self, sink: Sink) -> Standing:
         """The version of the sink, read from the sink itself the first time."""
         known = self._standings.get(sink.place)
-        if sink.place in self._asked:
+        if sink.place in self._looked_up:
             assert known is not None
             return known
         held = held_version(sink, known)
         if held is None:
-            # Remembered before it is started: what is there afterwards is then known to be ours.
+            # Recorded before the start: so its files are known to be ours.
             found = ANNOUNCED
         elif known is None:
-            raise _stranger(sink, held)
+            raise _of_another_state(sink, held)
         else:
             found = known if known.held == held else Standing(held, held)
         if found != known:
             self._standings[sink.place] = found
             self._write_standings()
-        self._asked.add(sink.place)
+        self._looked_up.add(sink.place)
         return found
 
 
 def held_version(sink: Sink, known: Standing | None) -> int | None:
     """The version that the sink itself reports; None if it must be started."""
-    return sink.held(announced=known is not None and known.is_announced)
+    return sink.stored_version(announced=known is not None and known.is_announced)
 
 
 def _brought(sink: Sink, standing: Standing, database: Database) -> int:
-    """Takes the sink to the database's version; the version it then holds."""
+    """Bring the sink to the database's version; returns the sink's version."""
     held, version = standing.held, database.version
     if standing.is_announced:
         sink.start(database.rows(sink.view), version)
@@ -170,10 +170,10 @@ def _brought(sink: Sink, standing: Standing, database: Database) -> int:
         raise _ahead(sink, held, version)
     if not sink.whole:
         if not _is_kept(standing.seen, database):
-            raise _forgotten(sink, standing.seen)
+            raise _too_far_behind(sink, standing.seen)
         for number, changes in _missing(sink.view, standing.seen, database):
             if changes is None:
-                raise _left_behind(sink, number)
+                raise _view_was_dropped(sink, number)
             sink.apply(changes, number)
             held = number
         return held
@@ -186,7 +186,7 @@ def _brought(sink: Sink, standing: Standing, database: Database) -> int:
 
 
 def _newest(view: str, since: int, database: Database) -> int | None:
-    """The last version that changed the view; the last of all if some after `since` are not kept any more."""
+    """The last version that changed the view; the last of all if some after `since` are not kept."""
     if not _is_kept(since, database):
         return database.version
     return max((number for number, _ in _missing(view, since, database)), default=None)
@@ -207,7 +207,7 @@ def _is_kept(since: int, database: Database) -> bool:
 
 def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, Changes | None]]:
     """The changes of the versions after `since`; None for one whose program had no such view. The rows of a dropped
-    view leave without a change, and when it comes back all of its rows are inserted."""
+    view are deleted without a change, and when it is defined again all its rows are inserted."""
     if since >= database.version:
         return
     for commit in database.history(since):
@@ -220,7 +220,7 @@ def _missing(view: str, since: int, database: Database) -> Iterable[tuple[int, C
             yield commit.version, found
 
 
-def _stranger(sink: Sink, held: int) -> DataError:
+def _of_another_state(sink: Sink, held: int) -> DataError:
     return DataError(
         f"{sink.place} has version {held} of another state",
         code="state-mismatch",
@@ -228,7 +228,7 @@ def _stranger(sink: Sink, held: int) -> DataError:
     )
 
 
-def _left_behind(sink: Sink, version: int) -> DataError:
+def _view_was_dropped(sink: Sink, version: int) -> DataError:
     return DataError(
         f"{sink.place} was not part of the pipeline when the program had no view `{sink.view}`, in version {version}",
         code="state-mismatch",
@@ -236,7 +236,7 @@ def _left_behind(sink: Sink, version: int) -> DataError:
     )
 
 
-def _forgotten(sink: Sink, seen: int) -> DataError:
+def _too_far_behind(sink: Sink, seen: int) -> DataError:
     return DataError(
         f"{sink.place} is too far behind: the store no longer has the changes after version {seen}",
         code="history-not-kept",

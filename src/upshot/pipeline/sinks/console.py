@@ -16,7 +16,7 @@ PrintChanges = Callable[[str, int, Changes], None]
 
 
 class Console(Sink):
-    """`held` is the version that was printed last, as the state remembers it."""
+    """`held` is the version that was printed last, as the state records it."""
 
     is_table = False
 
@@ -28,7 +28,7 @@ class Console(Sink):
     def columns(self) -> Columns | None:
         return None
 
-    def held(self, *, announced: bool = False) -> int | None:
+    def stored_version(self, *, announced: bool = False) -> int | None:
         return self._held
 
     def start(self, rows: Rows, version: int) -> None:

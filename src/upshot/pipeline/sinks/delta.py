@@ -87,7 +87,7 @@ class _DeltaSink(Sink):
     def columns(self) -> Columns | None:
         return self._writer.columns(self._path)
 
-    def held(self, *, announced: bool = False) -> int | None:
+    def stored_version(self, *, announced: bool = False) -> int | None:
         held = self._writer.version(self._path, self._application)
         if held is None and self._there() and not (announced and self.columns() is None):
             raise not_ours(self.place)
@@ -131,7 +131,7 @@ class DeltaView(_DeltaSink):
 
     def apply(self, changes: Changes, version: int) -> None:
         # deltalake accepts a version that is already there, so it is checked first.
-        if version > (self.held() or 0):
+        if version > (self.stored_version() or 0):
             self._writer.merge(self._path, self._application, version, changes)
 
 
@@ -148,5 +148,5 @@ class DeltaLog(_DeltaSink):
         self._create(version, all_inserted(rows))
 
     def apply(self, changes: Changes, version: int) -> None:
-        if version > (self.held() or 0):
+        if version > (self.stored_version() or 0):
             self._writer.append(self._path, self._application, version, changes)

@@ -1,7 +1,6 @@
 """Delta tables written from the driver by the package `deltalake`: no job of Spark's, one commit a version.
 
-Every commit creates the next version of the table that was looked at before, or fails: two drivers that both believe
-to be the one that runs cannot both publish a version.
+Every commit creates the version after the one that was read, or fails: so two drivers cannot both publish a version.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _FILE_BYTES = 32 << 20
 
 
 class NativeDelta:
-    """Everything passes through the driver's memory; beyond that, Spark needs its Delta package."""
+    """All rows pass through the driver's memory; larger tables need Spark's Delta package."""
 
     def __init__(self, session: Any = None) -> None:
         self._session = session
@@ -91,7 +90,7 @@ class NativeDelta:
         return located(path, self._session)
 
     def _newest(self, path: str) -> DeltaTable | None:
-        """The table as it is now; what is written next follows on this version."""
+        """The newest version of the table, after which the next write commits."""
         with self._guard:
             known = self._tables.get(path)
         with _reported(path):
@@ -118,7 +117,7 @@ class NativeDelta:
 
 
 def _refreshed(table: DeltaTable) -> bool:
-    """Brings the table to its newest version; False if it was removed meanwhile, or made anew."""
+    """Bring the table to its newest version; False if it was removed or made again meanwhile."""
     try:
         before = table.version()
         table.update_incremental()
@@ -158,11 +157,11 @@ def _reported(path: str) -> Iterator[None]:
 
 
 # ---- rows exchanged, file by file ----------------------------------------------------------------------------
-# A deleted row is in exactly one file. Files that cannot hold one, by their statistics or by one of their columns, are
-# not read further; the others are written again without it. Small files are put together on the way.
+# A deleted row is in exactly one file. Files that cannot have one, by their statistics or by one of their columns, are
+# not read further; the others are written again without it. Small files are merged at the same time.
 
 _SMALL = 10_000
-"""Rows of a file that is worth being put together with others."""
+"""A file with fewer rows may be merged with others."""
 _MOST_SMALL = 16
 """Small files that a table may have."""
 _SIDE_BY_SIDE = 2
@@ -172,8 +171,8 @@ Row = tuple[Any, ...]
 
 
 def exchanged(table: DeltaTable, inserted: pa.Table, deleted: pa.Table, properties: CommitProperties) -> None:
-    """Commits the next version of the table without the deleted rows, all of which it has, and with the inserted ones,
-    none of which it has. Raises what `deltalake` raises if somebody else has made that version."""
+    """Commit the next version of the table, without the deleted rows, all of which it has, and with the inserted ones,
+    none of which it has. Raises the error of `deltalake` if another writer has made that version."""
     files = _DeltaFiles(table)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         found = list(pool.map(lambda file: files.without(file, deleted), files.with_any(deleted)))
@@ -202,7 +201,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """A file, and its rows without those that go."""
+    """A file, and its rows without the deleted ones."""
 
     file: DataFile
     rows: pa.Table
@@ -252,7 +251,7 @@ class _DeltaFiles:
         return np.flatnonzero(pc.is_in(column, value_set=deleted[name].combine_chunks(), skip_nulls=False))
 
     def written(self, rows: pa.Table) -> AddAction:
-        """A new file with these rows; nobody sees it before it is committed."""
+        """A new file with these rows, which is not visible before the commit."""
         path = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         rows = _in_order(rows, self._schema).cast(self._schema)
         with self._system.open_output_stream(path) as stream:
@@ -268,7 +267,7 @@ def _in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _file_system(table: DeltaTable) -> fs.FileSystem:
-    """The file system of the table's files; Arrow's own where it suffices, since it is faster."""
+    """The file system of the table's files; Arrow's own for local paths, since it is faster."""
     uri = table.table_uri
     if local_path(uri) is not None:
         return fs.SubTreeFileSystem(str(local_path(uri)), fs.LocalFileSystem())
@@ -285,7 +284,7 @@ def _data_files(table: DeltaTable, schema: pa.Schema) -> list[DataFile]:
             {
                 name: (action[f"min.{name}"], action[f"max.{name}"])
                 for name in with_bounds
-                # A file of which a value may be NULL has no bounds that say anything about it.
+                # Bounds exclude NULL, so they are of no use for a file with NULLs.
                 if action.get(f"min.{name}") is not None and action.get(f"null_count.{name}") == 0
             },
         )
@@ -294,7 +293,7 @@ def _data_files(table: DeltaTable, schema: pa.Schema) -> list[DataFile]:
 
 
 def _has_bounds(field: pa.Field) -> bool:
-    """Statistics of other types are cut short, or have values that are in no order."""
+    """Test whether the bounds of a column are exact: those of other types are truncated or have no order."""
     return bool(pa.types.is_integer(field.type) or pa.types.is_date(field.type))
 
 
@@ -322,7 +321,7 @@ def _key(value: Any) -> Any:
 
 
 def _together(parts: Sequence[pa.Table]) -> list[pa.Table]:
-    """Small ones become one; none has no rows."""
+    """Merge the small tables to one; drop empty ones."""
     small = [part for part in parts if 0 < part.num_rows < _SMALL]
     large = [part for part in parts if part.num_rows >= _SMALL]
     return [*large, pa.concat_tables(small)] if small else large

@@ -10,7 +10,7 @@ from upshot.spark.failures import translated
 
 
 def sink_failed(what: str, reason: str) -> EngineError:
-    """The error for a write that may well succeed the next time: others may be at work on the same table."""
+    """The error for a write that may succeed the next time, as after a conflict with another writer."""
     failed = EngineError(
         f"cannot write {what}: {reason}",
         code="sink-failed",
@@ -50,5 +50,5 @@ def disk_writes(what: str) -> Iterator[None]:
 
 
 def _sink_error(what: str, error: Error) -> Error:
-    # The change is in the store by now: what Spark's own errors say of transactions does not hold here.
+    # The change is committed in the store: the help of Spark's own errors about transactions is wrong here.
     return sink_failed(what, error.message) if error.code in ("spark-failed", "lost-worker") else error

@@ -1,7 +1,7 @@
 """Parquet folders that appear whole or not at all.
 
-On a disk a folder is written aside, flushed and renamed. On a lake, where a rename may be a copy, a few rows are one
-file, which appears whole, and every folder has a mark, written last: one without it does not count.
+On a disk a folder is written under another name, flushed and renamed. On a lake, where a rename may be a copy, a few
+rows are one file, which appears whole, and every folder has a mark, written last: a folder without it is ignored.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Folders(Protocol):
     """A place with one Parquet folder a version or a batch, and small JSON files."""
 
     def names(self) -> dict[str, bool]:
-        """Everything there that is not hidden, and whether it is a folder; nothing if the place is not there."""
+        """All entries that are not hidden, and whether each is a folder; empty if the place does not exist."""
 
     def is_whole(self, name: str) -> bool:
-        """Test whether an existing directory was written to its end."""
+        """Test whether an existing folder was written completely."""
 
     def put(self, name: str, data: Any, rows: int) -> None:
-        """Replaces the contents of a folder with an Arrow table or a DataFrame of this many rows. Raises if the files
-        of a DataFrame hold another number of rows: then nothing is in place."""
+        """Replace the contents of a folder with an Arrow table or a DataFrame of this many rows. Raises if the files of
+        a DataFrame have another number of rows; then the folder does not appear."""
 
     def remove(self, name: str) -> None: ...
 
     def remove_leftovers(self) -> None:
-        """Removes what a killed run was writing."""
+        """Remove the unfinished folders of a killed run."""
 
     def columns(self, name: str) -> Columns | None:
         """The columns of the Parquet files in a folder, from the first of them."""
@@ -141,7 +141,7 @@ class LakeFolders:
 
 @contextmanager
 def written_aside(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `target` when the block ends well, in place of what was there."""
+    """A folder to write into, which replaces `target` when the block succeeds."""
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.parent / f"{_ASIDE}{target.name}"
     shutil.rmtree(aside, ignore_errors=True)
@@ -163,7 +163,7 @@ def write_table(table: pa.Table, folder: Path) -> None:
 
 
 def write_frame(frame: Any, folder: Path, rows: int) -> None:
-    """Spark's own writer; its marks of success are left out, since the folder's name already says as much."""
+    """Write by Spark, and remove its marks of success: the folder's name has the same meaning."""
     frame.write.mode("error").parquet(spark_path(folder))
     _refuse_lost_rows(LocalFiles(), uri_of(folder), rows)
     for mark in (*folder.glob("_SUCCESS"), *folder.glob(".*.crc")):

@@ -20,7 +20,7 @@ from upshot.spark.lake_path import AnyPath
 POINTER = "current.json"
 
 _FOLDER = "upshot_version"
-"""Not `_version`: Arrow and pandas pass over whatever begins with an underscore."""
+"""Not `_version`: Arrow and pandas ignore names that begin with an underscore."""
 
 
 class ParquetLog(Sink):
@@ -33,13 +33,13 @@ class ParquetLog(Sink):
         self._folders, self._session = folders_at(path), session
 
     def columns(self) -> Columns | None:
-        held = self.held()
+        held = self.stored_version()
         return None if held is None else self._folders.columns(self._versions()[held])
 
     def wanted(self, schema: Schema) -> Columns:
         return log_columns(schema)
 
-    def held(self, *, announced: bool = False) -> int | None:
+    def stored_version(self, *, announced: bool = False) -> int | None:
         there = self._versions()
         return next(
             (version for version in sorted(there, reverse=True) if self._folders.is_whole(there[version])), None
@@ -50,7 +50,7 @@ class ParquetLog(Sink):
         self._write(all_inserted(rows), version)
 
     def apply(self, changes: Changes, version: int) -> None:
-        if version > (self.held() or 0):
+        if version > (self.stored_version() or 0):
             self._write(changes, version)
 
     def _versions(self) -> dict[int, str]:
@@ -61,7 +61,7 @@ class ParquetLog(Sink):
 
 
 class ParquetSnapshots(Sink):
-    """One folder `v000123` a version that changed the view; `current.json`, written last, names the newest."""
+    """One folder `v000123` for each version that changed the view; `current.json`, written last, names the newest."""
 
     whole = True
 
@@ -71,10 +71,10 @@ class ParquetSnapshots(Sink):
         self._path, self._folders, self._session, self._keep = path, folders_at(path), session, keep
 
     def columns(self) -> Columns | None:
-        held = self.held()
+        held = self.stored_version()
         return None if held is None else self._folders.columns(_version_name(held))
 
-    def held(self, *, announced: bool = False) -> int | None:
+    def stored_version(self, *, announced: bool = False) -> int | None:
         pointer, text = self._path / POINTER, self._folders.read(POINTER)
         if text is None:
             _numbered(self._folders, r"v(\d+)", self.place)
@@ -96,7 +96,7 @@ class ParquetSnapshots(Sink):
         self._write(rows, version)
 
     def replace(self, rows: Rows, version: int) -> None:
-        if version > (self.held() or 0):
+        if version > (self.stored_version() or 0):
             self._write(rows, version)
 
     def _write(self, rows: Rows, version: int) -> None:
@@ -106,8 +106,8 @@ class ParquetSnapshots(Sink):
         pointer = {"view": self.view, "version": version, "folder": name, "rows": len(rows)}
         with disk_writes(self.place):
             self._folders.write_json(POINTER, pointer)
-        # What is older than the pointer and the snapshots kept beside it: a reader that has just read the pointer
-        # still finds its folder while one newer version is written.
+        # One more snapshot than requested is kept: a reader that has just read the pointer still finds its folder
+        # while one newer version is written.
         there = _numbered(self._folders, r"v(\d+)", self.place)
         with disk_writes(self.place):
             for old in sorted(there)[: -(self._keep + 1)]:
@@ -129,7 +129,7 @@ def _version_name(version: int) -> str:
 
 
 def _numbered(folders: Folders, pattern: str, place: str) -> dict[int, str]:
-    """The folders by the number in their names; hidden files do not count, anything else is not ours."""
+    """The folders by the number in their names; hidden files are ignored, any other entry is not ours."""
     found = {}
     for name, is_folder in folders.names().items():
         if name == POINTER:

@@ -15,7 +15,7 @@ from upshot.core.types import Kind, Type
 from upshot.database.changes import Changes
 
 CHANGE, VERSION = "_change", "_version"
-"""The columns a change log has beside those of its view: +1 or -1, and the version of the store that made it so."""
+"""The columns of a change log beside those of its view: +1 or -1, and the version of the store with this change."""
 
 Columns = Mapping[str, str]
 """Names and types of columns, in order, in the words of a program."""
@@ -44,9 +44,9 @@ class Sink:
         """The columns the sink must have for a view of this schema."""
         return view_columns(schema)
 
-    def held(self, *, announced: bool = False) -> int | None:
-        """The version the sink holds; None if it is new. Raises if something else is in its place, unless the sink was
-        `announced` and what is there can be left of a start that did not come to its end: `start` removes that."""
+    def stored_version(self, *, announced: bool = False) -> int | None:
+        """The version of the view in the sink; None if it is new. Raises if the place has other data, unless the sink
+        was `announced` and they may be left from an interrupted start: `start` removes them."""
         raise NotImplementedError
 
     def start(self, rows: Rows, version: int) -> None:

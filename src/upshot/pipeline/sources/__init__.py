@@ -38,9 +38,8 @@ class PipelineSource(Protocol):
     def relation(self) -> str: ...
 
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
-        """The latest position of the source; equal to `start` when nothing moved. The data of a replay is on disk
-        before this returns. Raises `DataError` when consumed data is gone or was rewritten. Runs in the pipeline's
-        process; cheap when nothing moved."""
+        """The latest position of the source; equal to `start` if nothing moved, and then cheap. The data of a replay
+        are stored before this returns. Raises `DataError` if consumed data are missing or were rewritten."""
         ...
 
     def changes(self, spark: SparkSession, start: Position | None, end: Position) -> SourceBatch:
@@ -48,12 +47,12 @@ class PipelineSource(Protocol):
         ...
 
     def check(self, spark: SparkSession, start: Position | None) -> tuple[str, ...]:
-        """Notes on what would be read after `start`, for a dry run; raises as `latest` and `changes` would for a
-        missing path, a refused connection, columns that are not the relation's. Writes nothing."""
+        """Notes on the data after `start`, for a dry run; raises as `latest` and `changes` would for a missing path, a
+        refused connection or other columns. Writes nothing."""
         ...
 
     def trim(self, committed: Position) -> None:
-        """Removes staged rows that no replay from `committed` on needs."""
+        """Remove staged rows that no replay from `committed` on needs."""
         ...
 
 
@@ -74,8 +73,8 @@ def advanced(sources: Mapping[str, PipelineSource], spark: SparkSession, positio
 
 
 class ReportingSource:
-    """A source with named errors: an exception of Spark, Java or the file system becomes one of our errors, at the
-    place of the source in the pipeline file."""
+    """A source that reports exceptions of Spark, Java or the file system as our errors, at the place of the source in
+    the pipeline file."""
 
     def __init__(self, source: PipelineSource, span: Span | None) -> None:
         self.relation = source.relation

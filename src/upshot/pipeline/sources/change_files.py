@@ -1,7 +1,7 @@
 """A folder of change files: NDJSON and Parquet, applied in the order of their names.
 
-Every file that was taken is in the journal with its size and fingerprint. A consumed file that is gone or was
-rewritten is an error, a file whose name sorts before consumed ones is taken and reported.
+Every read file is in the journal with its size and fingerprint. A read file that is missing or was rewritten is an
+error; a file whose name sorts before read ones is read and reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # ---- change columns ----------------------------------------------------------------------------------------
-# Parquet change files as ordered statements: a column `_change` or `op` says what happened to each row.
+# Parquet change files as ordered statements: a column `_change` or `op` has the operation of each row.
 
 
 _KEPT = ["op", "file", "rank", "block", "line", "part"]
@@ -96,7 +96,7 @@ def _ranked(spark: SparkSession, rows: DataFrame, files: Ranked) -> DataFrame:
 
 
 def _operation(table: DataFrame, schema: Schema, where: str) -> tuple[Column, Column, list[str]]:
-    """The statement of each row, what is wrong with it, and the columns that are about the change."""
+    """The operation of each row, its error, and the columns that describe the change."""
     names = [column.name for column in schema.columns]
     marks = [name for name in ("_change", "op", _VERSION) if name in table.columns and name not in names]
     if "_change" in marks:
@@ -145,8 +145,8 @@ class ChangeFiles:
         consumed = self._count(start)
         found = {file.name: file for file in self._change_files()}
         self._refuse_other_content(self._journal.entries[:consumed], found)
-        if not all(self._is_as_taken(entry, found) for entry in self._journal.entries[consumed:]):
-            # It was taken for a batch that was refused, and has been corrected or removed since.
+        if not all(self._is_as_listed(entry, found) for entry in self._journal.entries[consumed:]):
+            # It was listed for a refused batch, and has been corrected or removed since.
             self._journal.cut(consumed)
             self._known = {kept["name"]: kept for kept in self._journal.entries}
         fresh = [file for name, file in found.items() if name not in self._known]
@@ -178,7 +178,7 @@ class ChangeFiles:
                     'restore it, or set `on_missing = "ignore"` if read files may be removed',
                 )
 
-    def _is_as_taken(self, entry: Entry, found: Mapping[str, FoundFile]) -> bool:
+    def _is_as_listed(self, entry: Entry, found: Mapping[str, FoundFile]) -> bool:
         file = found.get(entry["name"])
         return file is not None and _is_same(entry, file)
 
@@ -205,14 +205,14 @@ class ChangeFiles:
         first, last = self._count(start), self._count(end)
         before, taken = self._journal.entries[:first], self._journal.entries[first:last]
         taken = sorted(taken, key=lambda entry: entry["name"])
-        files = [self._still_there(entry) for entry in taken]
+        files = [self._present_file(entry) for entry in taken]
         if not files:
             return SourceBatch(self._schema)
         statements, bad = self._statements(spark, files)
         few = sum(file.size for file in files) <= FEW_BYTES
         return net_batch(statements, self._schema, ORDER, bad, few=few, notes=self._late(before, taken))
 
-    def _still_there(self, entry: Entry) -> FoundFile:
+    def _present_file(self, entry: Entry) -> FoundFile:
         path = self._folder if self._folder.is_file() else self._folder / entry["name"]
         file = file_at(path, entry["name"])
         if file is None:
@@ -260,7 +260,7 @@ class ChangeFiles:
         return (f"{len(found)} change files in `{self._folder}`, {fresh} of them new",)
 
     def trim(self, committed: Position) -> None:
-        """Nothing is staged: the files themselves are kept."""
+        """Nothing is staged: replays read the files themselves."""
 
 
 def _entry(file: FoundFile) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def _entry(file: FoundFile) -> dict[str, Any]:
 
 
 def _is_same(entry: Entry, file: FoundFile) -> bool:
-    """Test whether the file is unchanged since it was taken."""
+    """Test whether the file is unchanged since it was listed."""
     if file.size == entry["size"] and file.modified == entry["modified"]:
         return True
     return bool(file.size == entry["size"] and fingerprint(file) == entry["hash"])

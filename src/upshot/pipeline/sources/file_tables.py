@@ -1,4 +1,4 @@
-"""Parquet and CSV files that together are a table."""
+"""Parquet and CSV files that make up a table."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def secret(variable: str, relation: str) -> str:
 
 
 class Connection:
-    """The connection to the database. The password is read from the environment when it is needed, and is in no
+    """The connection to the database. The password is read from the environment for each query, and is in no
     message."""
 
     def __init__(self, config: SourceConfig) -> None:
@@ -75,7 +75,7 @@ class Connection:
         return found
 
     def failure(self, error: Exception) -> Error:
-        """The error as a user should see it: what the database said, and whether to try again."""
+        """The error for a user, with the message of the database, and whether it is retryable."""
         if isinstance(error, Error):
             return error
         words = _said(error)
@@ -162,13 +162,13 @@ class AppendedRows:
     def latest(self, spark: SparkSession, start: Position | None) -> Position:
         consumed = self._count(start)
         if len(self._journal.entries) > consumed:
-            # Copied for a batch that was refused, and perhaps corrected since.
+            # Copied for a refused batch, and perhaps corrected since.
             self._journal.cut(consumed)
         largest = self._largest(spark)
         reached = self._journal.entries[-1]["value"] if self._journal.entries else None
         if largest is not None and self._is_new(spark, largest, reached):
             number = len(self._journal.entries)
-            # On a lake a driver that was given up may still be writing: nobody writes where another one does.
+            # On a lake, a previous driver may still be writing: every folder has one writer.
             name = f"{number:08}-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else f"{number:08}"
             folder = self._staging / name
             self._between(spark, reached, largest).write.mode("overwrite").parquet(spark_path(folder))
@@ -189,7 +189,8 @@ class AppendedRows:
         return None if largest is None else str(largest)
 
     def _is_new(self, spark: SparkSession, largest: str, reached: str | None) -> bool:
-        """Test whether the table goes beyond the copied rows; one that ends before them was truncated or replaced."""
+        """Test whether the table has rows beyond the copied ones; raises if it ends before them, since it was truncated
+        or replaced."""
         if reached is None or largest == reached:
             return reached is None
         name = quoted(self._column)
@@ -262,7 +263,7 @@ def whole_query(config: SourceConfig) -> str:
 
 
 def joined(*parts: str) -> str:
-    """A statement of parts that are either ours or quoted."""
+    """A statement of parts, each of which is ours or quoted."""
     return " ".join(parts)
 
 

@@ -1,7 +1,7 @@
 """A topic of Kafka: its messages are statements about rows, as lines of change files are.
 
-The position is the offset of every partition, so the record of a batch says what was read. Messages of one partition
-apply in the order of their offsets; who writes changes of one row to several partitions has none to offer.
+The position is the offset of every partition, so the record of a batch has the range that was read. Messages of one
+partition apply in the order of their offsets; changes of one row in several partitions have no order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 FEW_MESSAGES = 10_000
 """Messages per task."""
 _PATIENCE = "15000"
-"""Milliseconds that a broker has to answer."""
+"""Milliseconds within which a broker must answer."""
 
 
 class KafkaTopic:
@@ -56,7 +56,7 @@ class KafkaTopic:
         self._refuse_lost(before, first, last)
         known = {partition: before.get(partition, first[partition]) for partition in last}
         found = self._limited(known, last)
-        # A first look notes where reading begins: there, `latest` is not what it is later.
+        # The first position is always new: it fixes where reading begins if `starting` is `latest`.
         return start if start is not None and found == self._offsets(start) else _position(self._topic, found)
 
     def _limited(self, before: Offsets, last: Offsets) -> dict[int, int]:
@@ -93,7 +93,7 @@ class KafkaTopic:
         return {int(partition): offset for partition, offset in json.loads(position.offsets).items()}
 
     def _bounds(self, spark: SparkSession) -> tuple[dict[int, int], dict[int, int]]:
-        """The first offset of every partition that is still there, and the one after the last."""
+        """The first offset of every partition that the broker has, and the one after the last."""
         java = spark._jvm
         properties = java.java.util.Properties()
         settings = {
@@ -109,7 +109,7 @@ class KafkaTopic:
         try:
             consumer = java.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
         except TypeError:
-            # Java's package where there is no such class.
+            # Py4J returns a package for a class that does not exist.
             raise _no_connector() from None
         except Exception as error:  # noqa: BLE001 - Java's errors come as they are
             raise self._failure(error) from None
@@ -172,7 +172,7 @@ class KafkaTopic:
         for name, value in self._settings.items():
             reader = reader.option(name if name.startswith("kafka.") else f"kafka.{name}", value)
         found = reader.option("failOnDataLoss", "true").option("kafka.isolation.level", "read_committed").load()
-        # A message without a value repeats, for brokers that keep only the newest, the deletion before it.
+        # A message without a value repeats the deletion before it, for brokers that compact the topic.
         return found.where(F.col("value").isNotNull()).select(
             F.concat(F.lit(f"{_PREFIX}{self._topic}/"), F.col("partition").cast("string")).alias("uri"),
             F.col("value"),

@@ -1,7 +1,7 @@
-"""One value of a source as a value of a column: what it is, and if it does not fit, why.
+"""Values of a source as values of a column, or the reason that they do not fit.
 
-Everything here is a Spark expression. Values come as text (a field of a CSV file, the name of a partition) or with a
-type of their own (a column of a table). What would lose something does not fit.
+All functions return Spark expressions. Values come as text (a field of a CSV file, the name of a partition) or with a
+type of their own (a column of a table). A value that would lose digits does not fit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Cell:
 
 
 def checked(cell: Cell, column: core.Column) -> Cell:
-    """The cell with the tests every value has to pass, however it was read."""
+    """The cell with the tests for values of any origin."""
     tests = [cell.problem]
     if not column.type.nullable:
         tests.append(F.when(cell.value.isNull(), F.lit(f"NULL in column `{column.name}`, which is not nullable")))
@@ -63,8 +63,8 @@ _RESERVED = {Kind.NUMBER: str(-(2**63)), Kind.UNSIGNED: str(2**64 - 1)}
 
 
 def text_cell(text: Column, column: core.Column) -> Cell:
-    """A field of a text file. NULL is a field that is empty and not quoted; where a text column takes no NULL, it is
-    the empty text."""
+    """A field of a text file. NULL is a field that is empty and not quoted; in a text column that is not nullable, it
+    is the empty text."""
     type = column.type
     if type.kind in TEXTUAL:
         return Cell(text if type.nullable else F.coalesce(text, F.lit("")), F.lit(None).cast("string"))
@@ -73,7 +73,7 @@ def text_cell(text: Column, column: core.Column) -> Cell:
 
 
 def _read_text(text: Column, type: Type) -> Column:
-    """The value written as in fact files, NULL where it is not one."""
+    """The value written as in fact files; NULL for a text that is none."""
     text = F.trim(text)
     target = spark_type(type)
     match type.kind:
@@ -100,7 +100,7 @@ def _read_text(text: Column, type: Type) -> Column:
 
 
 def _moments(texts: pa.Array) -> pa.Array:
-    """Timestamps in any spelling that fact files know, and Spark knows only some of them."""
+    """Timestamps in all spellings of fact files, of which Spark reads only some."""
     return arrow_values([None if text is None else _moment(text) for text in texts.to_pylist()], TIMESTAMP)
 
 
@@ -123,7 +123,7 @@ def _unsigned(value: Column) -> Column:
 
 
 def typed_cell(value: Column, given: spark.DataType, column: core.Column) -> Cell | None:
-    """A column of a table, or None if no value of its type is ever one of the relation's column."""
+    """A column of a table, or None if no value of its type fits the relation's column."""
     read = _read_typed(value, given, column.type)
     if read is None:
         return None
@@ -139,7 +139,7 @@ def _read_typed(value: Column, given: spark.DataType, type: Type) -> Column | No
         return value.cast(target)
     match type.kind:
         case Kind.NUMBER | Kind.UNSIGNED if whole or floating or decimal:
-            # By way of a decimal: what is too large for a whole number would become the largest one.
+            # By way of a decimal: a cast to a whole number would turn too large values into the largest one.
             exact = value if whole else value.try_cast("decimal(38,0)")
             fitted = exact.try_cast(target)
             if not whole:

@@ -75,7 +75,7 @@ def good_rows(fitting: DataFrame, schema: Schema) -> DataFrame:
 
 
 def bad_rows(fitting: DataFrame) -> DataFrame:
-    """`row`, `reason`, `place` of what does not fit; the frame has `_row` and `_place` beside its values."""
+    """`row`, `reason`, `place` of the rows that do not fit; the frame has `_row` and `_place` beside its values."""
     return fitting.where(F.col(REASON).isNotNull()).select(
         F.col(ROW).alias("row"), F.col(REASON).alias("reason"), F.col(PLACE).alias("place")
     )
@@ -135,7 +135,7 @@ def table_rows(
 
 
 def refuse_columns(given: Sequence[str], schema: Schema, where: str, *, ignore_extra: bool) -> None:
-    """Raises unless these are the relation's columns, in any order."""
+    """Raise unless these are the relation's columns, in any order."""
     names = [column.name for column in schema.columns]
     lacking = [name for name in names if name not in given]
     extra = [] if ignore_extra else [name for name in given if name not in names]

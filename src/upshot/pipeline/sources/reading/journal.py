@@ -1,9 +1,9 @@
 """An append-only list that outlives the process, in which a position is a number of entries.
 
-Each line is one entry as JSON with the digest of everything up to it, so that a position identifies the journal it was
-taken from. In a state on a disk a line is there before its number is handed out; half a line, left by a crash, was
-never handed out and is written over. In a state on a lake the lines are records of the store, and become durable with
-the batch that reads up to them. Who only reads changes nothing.
+Each line is one entry as JSON with the digest of all entries up to it, so that a position identifies its journal. In a
+state on a disk a line is durable before a position counts it; half a line, left by a crash, is overwritten. In a state
+on a lake the lines are records of the store, and become durable with the batch that reads up to them. A reader changes
+nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lines(Protocol):
     def append(self, lines: Sequence[bytes]) -> None: ...
 
     def cut(self, count: int) -> None:
-        """Keeps the first `count` lines."""
+        """Keep the first `count` lines."""
 
 
 class FileLines:
@@ -122,7 +122,7 @@ class SourceJournal:
         return self._digests[count - 1] if count else ""
 
     def check(self, count: int, digest: str) -> None:
-        """Refuses a position that this journal did not hand out."""
+        """Refuse a position of another journal."""
         if count > len(self._entries) or self.digest(count) != digest:
             raise torn_state(f"{self._named} does not match the checkpoint")
 
@@ -144,7 +144,7 @@ class SourceJournal:
         self._digests = digests
 
     def cut(self, count: int) -> None:
-        """Forgets what comes after the first `count` entries: no position that counts has reached it."""
+        """Remove all but the first `count` entries: no recorded position counts the others."""
         self._lines.cut(count)
         del self._entries[count:], self._digests[count:]
 
@@ -197,7 +197,7 @@ def torn_state(message: str) -> DataError:
 
 
 def other_source(relation: str) -> DataError:
-    """The error for a position that a source of another kind has left."""
+    """The error for a position of another kind of source."""
     return DataError(
         f"the state was made with another kind of source for `{relation}`",
         code="state-mismatch",

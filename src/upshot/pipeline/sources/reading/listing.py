@@ -50,7 +50,7 @@ class FoundFile:
 
 
 class FileStream(io.RawIOBase):
-    """A file of either kind, for readers that take Python's streams."""
+    """A file of a disk or a lake as a Python stream."""
 
     def __init__(self, file: FoundFile) -> None:
         self._file, self._at = file, 0
@@ -87,15 +87,15 @@ _LOGS = {
         "write with `foreachBatch` under names that begin with `_`, and rename them",
     ),
 }
-"""Folders that say which of the files beside them count."""
+"""Folders with a log that names the valid files beside them."""
 
 
 def files_of(folder: AnyPath, relation: str, *, anew: bool = False) -> list[FoundFile]:
     """The files of the folder and the folders in it, by name. Names that begin with `_` or `.` and names that end in
-    `.tmp` or `.crc` are drafts and marks of other programs and are passed over. `anew` looks again even within
-    `one_look`; from then on, that is what was seen.
+    `.tmp` or `.crc` are drafts and marks of other programs and are ignored. `anew` lists again even within `one_look`,
+    and replaces the listing there.
 
-    A folder of which only a log knows the files that count is refused, and so is anything inside of one.
+    A folder with a log of valid files is refused, and so is anything inside of one.
     """
     seen = _SEEN.get()
     if seen is not None and folder in seen and not anew:
@@ -118,7 +118,7 @@ def _on_disk(folder: Path, relation: str) -> list[FoundFile]:
 
 
 def _on_lake(folder: LakePath, relation: str) -> list[FoundFile]:
-    """Folders above are not looked into: on a lake they may not be ours to list."""
+    """Parent folders are not listed: on a lake that may be forbidden."""
     status = folder.status()
     if status is None:
         raise _no_folder(folder, relation)
@@ -138,8 +138,8 @@ _SEEN: ContextVar[dict[AnyPath, list[FoundFile]] | None] = ContextVar("seen", de
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Inside, a folder is listed once: sources that share it take the same files, so that no transaction in them is
-    torn in two."""
+    """Inside, a folder is listed once: sources that share it read the same files, so that no transaction in them is
+    split."""
     before = _SEEN.set({})
     try:
         yield
@@ -148,7 +148,7 @@ def one_look() -> Iterator[None]:
 
 
 def being_written(folder: AnyPath) -> bool:
-    """Test whether a Spark job is writing there at this moment."""
+    """Test whether a Spark job is writing there."""
     return (folder / "_temporary").exists()
 
 
@@ -165,7 +165,7 @@ def fingerprint(file: FoundFile) -> str:
 
 
 def file_at(path: AnyPath, name: str) -> FoundFile | None:
-    """The file there is at a path now."""
+    """The file at a path; None if there is none."""
     if isinstance(path, LakePath):
         status = path.status()
         return None if status is None else _listed(path, name, status)
@@ -208,7 +208,7 @@ def _below(folder: Path, prefix: str, relation: str) -> Iterator[FoundFile]:
                 elif entry.is_file():
                     yield _found(Path(entry.path), prefix + entry.name)
             except FileNotFoundError:
-                # Renamed or removed since it was listed: the next look sees what became of it.
+                # Renamed or removed since it was listed: the next listing is right.
                 continue
 
 

@@ -57,7 +57,7 @@ class SnapshotTable:
 
 
 class SnapshotSource:
-    """A new copy whenever the content is another one; the relation is replaced by it."""
+    """A new copy whenever the content changes, which replaces the relation."""
 
     def __init__(self, table: SnapshotTable, config: SourceConfig, schema: Schema, staging: AnyPath) -> None:
         self.relation = schema.name
@@ -74,7 +74,7 @@ class SnapshotSource:
             return known
         known_ones = [position for position in (start, *staged) if position is not None]
         number = 1 + max((int(position.snapshot[:_DIGITS]) for position in known_ones), default=0)
-        # On a lake a driver that was given up may still be writing: nobody writes where another one does.
+        # On a lake, a previous driver may still be writing: every folder has one writer.
         token = f"-{uuid.uuid4().hex[:8]}" if isinstance(self._staging, LakePath) else ""
         copied = self._copied(spark, f"{number:0{_DIGITS}}{token}", content)
         if copied is not None:
@@ -88,8 +88,7 @@ class SnapshotSource:
         return f"{self._reading}/{self._table.content(spark, None if before is None else _table_content(before))}"
 
     def _copied(self, spark: SparkSession, name: str, content: str) -> SnapshotPosition | None:
-        """Copies until nothing changed meanwhile; what is steady is whole in any case. None if somebody began to write
-        there."""
+        """Copy until nothing changes meanwhile; one copy of a steady table is enough. None if it is being written."""
         draft = self._staging / (name if isinstance(self._staging, LakePath) else f".{name}")
         for attempt in range(1, _ATTEMPTS + 1):
             delete_path(draft)
@@ -106,7 +105,7 @@ class SnapshotSource:
             content = after
         else:
             raise self._busy()
-        # If it changed meanwhile, the older content makes the next look take a new copy.
+        # If it changed meanwhile, the next `latest` makes a new copy, since it finds another content.
         with writing(self._staging):
             (draft / _CONTENT).write_bytes(json.dumps({"content": content, "files": data_files(draft)}).encode())
             if not isinstance(draft, LakePath):
@@ -132,7 +131,7 @@ class SnapshotSource:
         if not self._staging.exists():
             return []
         found = {path.name: path for path in self._staging.iterdir() if path.name[:_DIGITS].isdigit()}
-        # On a lake the content is written last: a copy without it was never finished.
+        # On a lake the content is written last: a copy without it is unfinished.
         return [
             SnapshotPosition(name, self._staged_content(path))
             for name, path in sorted(found.items())
