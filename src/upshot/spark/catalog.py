@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog: where they are, and in which format."""
+"""The locations and formats of tables in Spark's catalog."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def table_format(session: Any, table: str) -> str | None:
         if error.getCondition() in _GONE:
             return None
         raise
-    told = {row["col_name"]: row["data_type"] for row in rows}
-    return str(told.get("Provider") or ("view" if told.get("Type") == "VIEW" else "")).lower()
+    described = {row["col_name"]: row["data_type"] for row in rows}
+    return str(described.get("Provider") or ("view" if described.get("Type") == "VIEW" else "")).lower()
 
 
 def delta_location(session: Any, table: str) -> str | None:

@@ -1,7 +1,7 @@
 """A workspace of managed tables: Spark's catalog makes and removes the files.
 
 For locations that are schemas of a catalog (`schema:main.upshot`), and for clients of Spark Connect, which reach no
-storage themselves: a schema of their own is made at the URI, and dropped in the end.
+storage themselves: a new schema is made at the URI, and dropped at the end.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _PREFIX = "upshot_work_"
 
 
 class CatalogWorkspace(Workspace):
-    """Each set of rows is a table, and the folder of the table is where its files are."""
+    """Each set of rows is a table, and its folder is the folder of the table."""
 
     def _open_at(self, location: str) -> None:
-        """Make the schema, or find the one that is named."""
+        """Make the schema, or use the named one."""
         own = f"{_PREFIX}{os.getpid()}_{next(self._next)}_{os.urandom(4).hex()}"
         with _reported(location):
             if location.startswith(SCHEME):
@@ -47,9 +47,9 @@ class CatalogWorkspace(Workspace):
             self.uri = uri_of(self._session.catalog.getDatabase(self._schema).locationUri)
 
     def _remove_leftovers(self) -> None:
-        """Drop the schemas whose owners are dead, or have not been heard of for days."""
+        """Drop the schemas whose owners are dead, or have not signed for days."""
         for found in self._session.catalog.listDatabases(f"{_PREFIX}*"):
-            with contextlib.suppress(Exception):  # somebody else drops it at the same time, or it is none of ours
+            with contextlib.suppress(Exception):  # another process drops it, or it is not ours
                 if not is_alive(json.loads(found.description)):
                     self._session.sql(f"DROP SCHEMA IF EXISTS {found.name} CASCADE")
 
@@ -72,7 +72,7 @@ class CatalogWorkspace(Workspace):
         self.drop(child(self.uri, name) for name in self._made - kept)
 
     def drop(self, folders: Iterable[str]) -> None:
-        """Drop tables; a folder inside one goes with it."""
+        """Drop tables; a folder inside one is dropped with it."""
         for folder in folders:
             name = self._name(folder)
             if name is not None and child(self.uri, name) == folder:
@@ -119,7 +119,7 @@ class CatalogWorkspace(Workspace):
         return StoredRows(folder, tuple(files), sum(files.values()))
 
     def _counts(self, frame: Any) -> dict[str, int]:
-        """The files of a frame that hold rows, and how many, by one job."""
+        """The files of a frame that have rows, and their numbers of rows, by one job."""
         with _reported(self.uri):
             found = frame.groupBy("_metadata.file_path").count().collect()
         return {uri_of(row[0]): int(row[1]) for row in found}
@@ -142,7 +142,7 @@ class CatalogWorkspace(Workspace):
         return [found[uri] for uri in files]
 
     def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
-        """All rows at once: they come by way of a job."""
+        """All rows at once, by a job."""
         paths = [exact_path(uri) for uri in files]
         if paths:
             with _reported(self.uri):
@@ -176,7 +176,7 @@ def _owner() -> str:
 
 @contextlib.contextmanager
 def _reported(location: str) -> Iterator[None]:
-    """Raise what Spark raises as an error that names the location."""
+    """Raise errors of Spark as errors that name the location."""
     try:
         yield
     except EngineError:

@@ -1,4 +1,4 @@
-"""Delta tables at a location: who can write them there, and Delta's own classes in Spark's Java."""
+"""Delta tables at a location: their possible writers, and Delta's own classes in Spark's Java."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def has_deltalake() -> bool:
 
 
 def reaches(session: Any, path: AnyPath | str) -> DeltaTarget | None:
-    """The table as `deltalake` writes it from this process; None where it is not installed, where only Spark knows how,
-    or where there is no atomic create: `deltalake` commits by creating a file that must not be there."""
+    """The table as `deltalake` addresses it from this process; None if it is not installed, if only Spark reaches the
+    storage, or if that has no atomic create: `deltalake` commits by creating a file that must not exist."""
     if not has_deltalake():
         return None
     if not isinstance(path, LakePath):
@@ -85,7 +85,7 @@ def creates_atomically(session: Any, path: LakePath) -> bool:
 
 
 def delta_target(session: Any, path: AnyPath | str) -> DeltaTarget:
-    """As `reaches`, for who has no other way."""
+    """As `reaches`; raises instead of returning None."""
     found = reaches(session, path)
     if found is not None:
         return found
@@ -97,25 +97,25 @@ def delta_target(session: Any, path: AnyPath | str) -> DeltaTarget:
 
 
 def _s3_options(session: Any, bucket: str) -> dict[str, str] | None:
-    """The bucket's settings in Hadoop's configuration; None where its credentials come from somewhere else."""
+    """The bucket's settings in Hadoop's configuration; None if its credentials have another origin."""
     settings = session._jsparkSession.sessionState().newHadoopConf()
 
-    def told(name: str) -> str:
+    def setting(name: str) -> str:
         return str(settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}") or "")
 
-    provider = told("aws.credentials.provider")
+    provider = setting("aws.credentials.provider")
     if provider.count(",") == 0 and provider and not provider.endswith(_OWN_KEYS):
         return None
-    options = {ours: value for name, ours in _S3_KEYS.items() if (value := told(name))}
+    options = {ours: value for name, ours in _S3_KEYS.items() if (value := setting(name))}
     has_keys = "AWS_ACCESS_KEY_ID" in options or "AWS_ACCESS_KEY_ID" in os.environ
     if not has_keys:
         return None
     endpoint = options.get("AWS_ENDPOINT_URL", "")
     if endpoint and "://" not in endpoint:
-        secure = told("connection.ssl.enabled") != "false"
+        secure = setting("connection.ssl.enabled") != "false"
         options["AWS_ENDPOINT_URL"] = endpoint = f"{'https' if secure else 'http'}://{endpoint}"
     options["AWS_ALLOW_HTTP"] = str(endpoint.startswith("http://")).lower()
-    options["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = str(told("path.style.access") != "true").lower()
+    options["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = str(setting("path.style.access") != "true").lower()
     options.setdefault("AWS_REGION", os.environ.get("AWS_REGION", "us-east-1"))
     # Create, never replace: two writers of one version cannot both succeed.
     options["AWS_CONDITIONAL_PUT"] = "etag"
@@ -128,6 +128,6 @@ def delta_log(session: Any, path: AnyPath | str) -> Any:
 
 
 def delta_snapshot(session: Any, path: AnyPath | str) -> Any:
-    """The table as it is now; its version is -1 if there is none."""
+    """The newest snapshot of the table; its version is -1 if there is none."""
     nothing = session._jvm.scala.Option.empty()
     return delta_log(session, path).update(False, nothing, nothing)

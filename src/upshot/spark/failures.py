@@ -29,8 +29,8 @@ _lock = Lock()
 
 
 def place(span: Span | None) -> str:
-    """A short name for a place in a program. It travels to the workers and back in the place's stead, whose whole text
-    would be too long; it means something only in this process, which is where errors are translated."""
+    """A short name for a place in a program, which travels to the workers and back instead of the place, whose text
+    would be too long. It is valid in this process only, which is where errors are translated."""
     if span is None:
         return ""
     name = f"{span.source.name}:{span.start}:{span.end}:{hash(span.source.text):x}"
@@ -58,7 +58,7 @@ def marked(error: Error, where: str = "") -> str:
 
 
 class CarriedError(Exception):
-    """A data error on its way from a Python worker; its text is what `marked` made of it."""
+    """A data error on its way from a Python worker; its text is the result of `marked`."""
 
 
 def _carried(text: str) -> Error | None:
@@ -79,8 +79,7 @@ OUT_OF_MEMORY = "out-of-memory"
 
 
 def translated(error: BaseException) -> Error:
-    """The error to show for an exception of a Spark job: the data error that it carries, or the failure of the
-    cluster."""
+    """The error for an exception of a Spark job: the data error that it carries, or the failure of the cluster."""
     if isinstance(error, Error):
         return error
     text = _whole_text(error)
@@ -120,7 +119,7 @@ def translated(error: BaseException) -> Error:
 
 
 def missing_file(uri: str) -> EngineError:
-    """The error for a file that an engine wrote and nobody else may remove."""
+    """The error for a missing file of an engine."""
     error = EngineError(
         f"`{uri}` is gone, with rows that were stored there",
         code="lost-rows",
@@ -158,21 +157,21 @@ _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.
 
 
 def _whole_text(error: BaseException) -> str:
-    """Everything the exception and its causes say."""
+    """The messages of the exception and its causes."""
     texts = []
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        texts.append(_said(current))
+        texts.append(_message(current))
         texts.append(" ".join(map(str, _parameters(current).values())))
-        # What pyspark captured of the JVM: the stack trace names the root of a failed job.
+        # The stack trace of the JVM, as captured by pyspark, names the cause of a failed job.
         texts.append(str(getattr(current, "_stackTrace", None) or getattr(current, "_stacktrace", None) or ""))
         current = current.__cause__ or current.__context__
     return "\n".join(texts)
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as second:  # noqa: BLE001 - a captured exception asks a JVM that may be gone for its text
@@ -190,11 +189,11 @@ def _parameters(error: BaseException) -> dict[str, Any]:
 
 
 def _first_line(error: BaseException) -> str:
-    said = _said(error)
-    raised = _RAISED.findall(said)
-    lines = [line.strip().removeprefix(": ") for line in said.splitlines()]
-    told = [line for line in lines if line and not line.startswith("An error occurred while calling")]
-    line = raised[-1] if raised else told[0] if told else type(error).__name__
+    message = _message(error)
+    raised = _RAISED.findall(message)
+    lines = [line.strip().removeprefix(": ") for line in message.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    line = raised[-1] if raised else lines[0] if lines else type(error).__name__
     line = re.sub(r"^(?:[a-z0-9]+\.)+([A-Z]\w*): ", "", line)
     line = re.sub(r" SQLSTATE: \w+$", "", line)
     return line if len(line) <= 500 else line[:500] + " …"

@@ -1,8 +1,8 @@
 """Cached lookups of the Java classes that PySpark needs for every column and frame. Importing this imports pyspark.
 
-To find a class, Java looks through some hundred archives, and PySpark forgets the answer: so a third of what the driver
-does for a small round would be looking for the same few classes. They are remembered where PySpark looks for them:
-all sessions of the process share that, the user's own too, and find the same classes sooner.
+To find a class, Java searches some hundred archives, and PySpark does not cache the answer: so a third of the driver's
+time for a small round would be spent on the same few classes. They are cached where PySpark looks for them, for all
+sessions of the process, also the user's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KnownClass(JavaClass):  # type: ignore[misc]
 
 
 def remember_classes(java: Any) -> None:
-    """From now on PySpark finds these classes without a lookup; missing ones are looked up as before."""
+    """Cache these classes for PySpark; missing ones are looked up as before."""
     for name in _NAMES:
         if name not in vars(java):
             found = getattr(java, name)

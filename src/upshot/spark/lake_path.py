@@ -1,7 +1,7 @@
 """Paths on storage that only Spark's session reaches, used as `pathlib.Path` is.
 
-A `LakePath` is made without a session, where a file or a user names it, and put on one with `on`. Only then do its
-methods reach the storage.
+A `LakePath` is made without a session, from a file or an argument of a user, and connected to one by `on`. Only then
+can its methods reach the storage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from upshot.spark.location import Files, HadoopFiles, LocationEntry, child, file
 
 @dataclass(frozen=True, slots=True)
 class LakePath:
-    """A URI of a storage that the session knows.
+    """A URI of a storage that the session reaches.
 
     >>> path = LakePath("s3a://bucket/state") / "store" / "log"
     >>> str(path), path.name, str(path.parent)
@@ -91,11 +91,11 @@ class LakePath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
-        """Readers see the old bytes or the new ones; see `Files.write`."""
+        """Write atomically; see `Files.write`."""
         self.files.write(self.uri, data)
 
     def delete(self) -> None:
-        """Delete the file, or the folder with all below it, if it is there."""
+        """Delete the file, or the folder with all below it, if it exists."""
         self.files.delete(self.uri)
 
 
@@ -103,7 +103,7 @@ AnyPath = Path | LakePath
 
 
 def located(text: str | os.PathLike[str], session: Any = None) -> AnyPath:
-    """The path that a text names: one of this machine without a scheme or with `file:`, else one of a lake.
+    """The path of a text: one of this machine without a scheme or with `file:`, else one of a lake.
 
     >>> located("/data/x"), located("file:///data/x").as_posix(), located("hdfs://host/x")
     (PosixPath('/data/x'), '/data/x', LakePath(uri='hdfs://host/x'))
@@ -119,7 +119,7 @@ def located(text: str | os.PathLike[str], session: Any = None) -> AnyPath:
 
 
 def delete_path(path: AnyPath) -> None:
-    """Delete a file, or a folder with all below it, of either kind, if it is there."""
+    """Delete a file, or a folder with all below it, on a disk or a lake, if it exists."""
     if isinstance(path, LakePath):
         path.delete()
     else:

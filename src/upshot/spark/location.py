@@ -1,7 +1,7 @@
 """Locations: URIs that the driver and the executors reach through Spark, and the files there.
 
-A text with a scheme (`s3a://bucket/folder`, `hdfs://…`, `file:///…`) is a URI and means what Spark takes it for. A text
-without one is a path of this machine.
+A text with a scheme (`s3a://bucket/folder`, `hdfs://…`, `file:///…`) is a URI as Spark reads it. A text without one is
+a path of this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OLD_SETTING = "upshot.scratch"
 """The former name of the setting."""
 
 _RENAMED = frozenset(("hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"))
-"""File systems that show a file while it is written, and can rename it. Object stores show it when it is whole."""
+"""File systems that show a file while it is written, and can rename it. Object stores show only complete files."""
 
 _PATTERN = re.compile(r"[\\\[\]{}*?]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|schema:")
@@ -58,10 +58,10 @@ def uri_of(text: str | os.PathLike[str]) -> str:
     >>> uri_of("s3a://bucket/folder/"), uri_of("/data/a b")
     ('s3a://bucket/folder', 'file:///data/a%20b')
     """
-    told = os.fspath(text)
-    if has_scheme(told):
-        return told.rstrip("/")
-    return "file://" + quote(os.path.abspath(os.path.expanduser(told)))
+    path = os.fspath(text)
+    if has_scheme(path):
+        return path.rstrip("/")
+    return "file://" + quote(os.path.abspath(os.path.expanduser(path)))
 
 
 def local_path(uri: str) -> Path | None:
@@ -89,14 +89,13 @@ def spark_path(path: str | os.PathLike[str]) -> str:
 
 
 def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> str:
-    """The URI of the location for a session: the one named, that of the settings, or a default.
+    """The URI of the location for a session: the named one, that of the settings, or a default.
 
-    The default is the temporary directory where all of Spark runs on this machine or nothing else is known, and the
-    home directory of the cluster's default file system elsewhere.
+    The default is the temporary directory if all of Spark runs on this machine or nothing else is known, otherwise the
+    home directory of the cluster's default file system.
     """
-    told = named or named_location(session)
-    if told:
-        return uri_of(told)
+    if chosen := named or named_location(session):
+        return uri_of(chosen)
     if not runs_here(session) and not is_connect(session):
         path = session.sparkContext._jvm.org.apache.hadoop.fs.Path("upshot")
         system = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
@@ -108,8 +107,8 @@ def location_of(session: Any, named: str | os.PathLike[str] | None = None) -> st
 
 def named_location(session: Any) -> str | None:
     """The location that the settings of a session name."""
-    told = session.conf.get(SETTING, None) or session.conf.get(OLD_SETTING, None)
-    return None if not told else str(told)
+    location = session.conf.get(SETTING, None) or session.conf.get(OLD_SETTING, None)
+    return str(location) if location else None
 
 
 def runs_here(session: Any) -> bool:
@@ -143,32 +142,31 @@ class Files(Protocol):
         """The bytes of a file; None if there is none."""
 
     def write(self, uri: str, data: bytes) -> None:
-        """Write a file, over one that is there; folders above it are made. Who dies meanwhile leaves the old file."""
+        """Write or replace a file, and make its folders. An interrupted write leaves the old file."""
 
     def make_folder(self, uri: str) -> None: ...
 
     def upload(self, path: Path, uri: str) -> None:
-        """Copy a file of this machine to a location, over one that is there."""
+        """Copy a file of this machine to a location, or replace it there."""
 
     def download(self, uri: str, path: Path) -> None:
         """Copy a file of a location to this machine."""
 
     def parquet_rows(self, uri: str) -> int:
-        """The number of rows of a Parquet file, by its own account."""
+        """The number of rows of a Parquet file, from its footer."""
 
     def delete(self, uri: str) -> None:
-        """Delete a file, or a folder with all below it. One that is not there is none of this function's business."""
+        """Delete a file, or a folder with all below it, if it exists."""
 
     def status(self, uri: str) -> LocationEntry | None:
         """The file or folder itself; None if there is none."""
 
     def read_part(self, uri: str, start: int, length: int) -> bytes:
-        """Read this many bytes of a file, which has them."""
+        """Read this many bytes of a file, which is long enough."""
 
 
 def files_of(session: Any, uri: str) -> Files:
-    """File operations for a location: Hadoop's of the session, or this machine's where there is no session or it has
-    no Java in this process."""
+    """File operations for a location: this machine's for a local path, otherwise Hadoop's of the session."""
     if local_path(uri) is not None:
         return LocalFiles()
     if session is None or is_connect(session):
@@ -292,8 +290,8 @@ class HadoopFiles:
                 stream.close()
 
     def _aside(self, uri: str) -> str | None:
-        """The newest file that `write` has written whole and not renamed yet. One that is cut off is shorter than its
-        name says."""
+        """The newest file that `write` has completed and not renamed yet. A truncated one is shorter than its name
+        says."""
         if urlsplit(uri).scheme not in _RENAMED:
             return None
         folder, _, name = uri.rpartition("/")
@@ -315,7 +313,7 @@ class HadoopFiles:
             except BaseException:
                 system.delete(aside, False)
                 raise
-            # If this fails the file aside stays: it may be the only one.
+            # If this fails, the other file stays: it may be the only one.
             self._rename(aside, path)
 
     def _create(self, system: Any, path: Any, data: bytes) -> None:
@@ -326,8 +324,8 @@ class HadoopFiles:
             stream.close()
 
     def _rename(self, source: Any, target: Any) -> None:
-        """Also over a file that is there, which `FileSystem.rename` refuses. HDFS does it in one step; the connector of
-        Azure deletes the old file first, and who dies then leaves only the one aside: see `read`."""
+        """Rename over an existing file, which `FileSystem.rename` refuses. On HDFS this is atomic; the connector of
+        Azure deletes the old file first, and an interruption then leaves only the other file: see `read`."""
         hadoop = self._java.org.apache.hadoop.fs
         rename = getattr(hadoop, "Options$Rename")
         options = self._gateway.new_array(rename, 1)
@@ -342,8 +340,8 @@ class HadoopFiles:
     def upload(self, path: Path, uri: str) -> None:
         with _reported(uri):
             system, target = self._found(uri)
-            # The driver of a classic session runs on the machine of this process. As a stream: some servers that speak
-            # S3 do not answer the other client, by which S3A copies whole files.
+            # The driver of a classic session runs on the machine of this process. As a stream: some S3 servers do not
+            # answer the other client, by which S3A copies whole files.
             source = self._java.java.io.FileInputStream(str(path))
             self._java.org.apache.hadoop.io.IOUtils.copyBytes(source, system.create(target, True), 1 << 20, True)
 
@@ -402,16 +400,16 @@ def _path(uri: str) -> Path:
 
 @contextmanager
 def _reported(uri: str) -> Iterator[None]:
-    """Raise what the storage raises as an error that names the location."""
+    """Raise errors of the storage as errors that name the location."""
     try:
         yield
     except EngineError:
         raise
     except Exception as error:
         cause = getattr(error, "java_exception", None)
-        said = str(cause.toString() if cause is not None else error).splitlines() or [type(error).__name__]
+        lines = str(cause.toString() if cause is not None else error).splitlines() or [type(error).__name__]
         raise EngineError(
-            f"cannot use location `{uri}`: {said[0]}",
+            f"cannot use location `{uri}`: {lines[0]}",
             code="location-unusable",
             help=f"name one that this process can read and write, in `location` or the setting `{SETTING}`, and check "
             "the credentials of the session",

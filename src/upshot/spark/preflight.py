@@ -1,4 +1,4 @@
-"""A proof, before anything depends on it, that driver and executors share the location. It costs one small job."""
+"""The proof that driver and executors share a location, by one small job, before anything depends on it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from upshot.spark.session import is_connect
 from upshot.spark.workspace import StoredRows, Workspace
 
 _PROBES = 4
-"""Files that go there and back; several, so that more than one executor has a part in it."""
+"""Files of a proof; several, so that more than one executor takes part."""
 
 _HIDDEN = ".upshot-probe"
-"""The folder of the files that prove another one; readers of tables pass over names that begin with a dot."""
+"""The folder of the files of a proof; readers of tables ignore names that begin with a dot."""
 
 _proven: set[tuple[str, str]] = set()
-"""Applications and locations that were found to be fit."""
+"""Applications and locations with a proof."""
 
 
 def shared_workspace(session: Any, location: str | os.PathLike[str] | None = None) -> Workspace:
@@ -41,8 +41,8 @@ def shared_workspace(session: Any, location: str | os.PathLike[str] | None = Non
 
 
 def refuse_unshared_location(session: Any, workspace: Workspace) -> None:
-    """Raise unless executors read what the driver writes at the location, the driver reads what executors write there,
-    and their Python can run Upshot. Executors on this machine share its disk, so that nothing is left to prove."""
+    """Raise unless driver and executors read each other's files at the location, and the executors' Python can run
+    Upshot. Executors on this machine share its disk, so that nothing must be proven."""
     if runs_here(session) and local_path(workspace.location) is not None:
         return
     _prove_once(session, workspace, workspace.location)
@@ -50,7 +50,7 @@ def refuse_unshared_location(session: Any, workspace: Workspace) -> None:
 
 def refuse_unshared_folder(session: Any, folder: Path) -> None:
     """As `refuse_unshared_location`, for a folder of this machine that Spark writes to, as on a disk that every machine
-    of the cluster mounts. Nothing stays in it, and one that is not there is not made."""
+    of the cluster mounts. The folder is left as it was, also if it does not exist."""
     if runs_here(session):
         return
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -62,7 +62,7 @@ def refuse_unshared_folder(session: Any, folder: Path) -> None:
         workspace.remove()
         shutil.rmtree(hidden, ignore_errors=True)
         for path in made:
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another process has put a file there
                 path.rmdir()
 
 
@@ -103,8 +103,8 @@ def _imported(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _application(session: Any) -> str:
-    """The id of the Spark behind the session. The server of a Connect session may be one of several on its host, or
-    another one than an hour ago."""
+    """The id of the Spark application of the session. The server of a Connect session may be one of several on its
+    host, or a restarted one."""
     if not is_connect(session):
         return str(session.sparkContext.applicationId)
     return str(session.conf.get("spark.app.id", None) or session.session_id)
@@ -141,7 +141,7 @@ def _prove(session: Any, workspace: Workspace, location: str) -> None:
 
 
 def not_shared(location: str, reason: str) -> EngineError:
-    """The error for a location that is of no use to the cluster."""
+    """The error for a location that driver and executors do not share."""
     return EngineError(
         f"the driver and the executors do not share the location `{location}`: {reason}",
         code="location-not-shared",

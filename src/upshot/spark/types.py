@@ -42,8 +42,7 @@ def column_names(arity: int) -> list[str]:
 
 
 def framed(types: Sequence[Type]) -> tuple[Type, ...]:
-    """The types of the frame's columns: those of the relation, or that of the one column used for relations without
-    columns."""
+    """The types of the frame's columns: those of the relation, or the placeholder's if it has no columns."""
     return tuple(types) or (BOOLEAN,)
 
 
@@ -78,7 +77,7 @@ def sql_type(type: Type) -> str:
 
 
 def declared_type(type: Type) -> spark.DataType:
-    """The Spark type that holds the values one may give for a column: a decimal with the digits it declares."""
+    """The Spark type for input values of a column: a decimal with the digits that it declares."""
     if type.kind is Kind.DECIMAL:
         return spark.DecimalType(max(type.precision, 1), type.scale)
     return spark_type(type)

@@ -1,4 +1,4 @@
-"""The folder of one engine at a location: its rows as named Parquet files, found by their owner only, removed with it.
+"""The folder of one engine at a location: its rows as named Parquet files, which are removed with their owner.
 
 Spark's writers make the files, or the driver does. A reader names every file and knows the row count: a missing file is
 an error, never an empty set.
@@ -45,13 +45,13 @@ _PREFIX = "upshot-work-"
 _OWNER = "owner.json"
 
 _GRACE = 3600
-"""Seconds for which a folder without a readable owner is left alone: its owner may just be making it."""
+"""Seconds for which a folder without a readable owner is kept: its owner may be making it."""
 
 _HEARTBEAT = 86_400
-"""Seconds after which an owner writes its record again, whether it works or waits."""
+"""Seconds after which an owner writes its record again."""
 
 _ABANDONED = 7 * _HEARTBEAT
-"""Seconds without a sign of life after which the folder of an owner on another machine is removed."""
+"""Seconds without a new record after which the folder of an owner on another machine is removed."""
 
 _GROUP = 1 << 18
 """Rows of one group of a file that the driver writes."""
@@ -77,7 +77,7 @@ class Workspace:
     """The folder of one engine at a location. Leftovers of a killed process are removed when the next one starts."""
 
     def __init__(self, location: str | os.PathLike[str] | None = None, session: Any = None) -> None:
-        """`session` reaches locations that are not on this machine; without a location, it knows the default."""
+        """`session` reaches locations that are not on this machine; without a location, it gives the default."""
         if location is None:
             location = location_of(session) if session is not None else tempfile.gettempdir()
         self.location, self._session = uri_of(location), session
@@ -85,7 +85,7 @@ class Workspace:
         self._next = itertools.count()
         self._made: set[str] = set()
         self._apart: set[str] = set()
-        """Names of folders that `keep_only` leaves alone: their rows are read beside changes."""
+        """Names of folders that `keep_only` does not remove: their rows are read during changes."""
         self._open_at(self.location)
         _open[self.uri] = self
         _begin_to_sign(os.getpid())
@@ -99,7 +99,7 @@ class Workspace:
         self.sign()
 
     def sign(self) -> None:
-        """Say who owns the folder, and that they are alive."""
+        """Record the owner of the folder, and the time."""
         self._files.write(child(self.uri, _OWNER), json.dumps(owner_record()).encode())
 
     @property
@@ -110,20 +110,20 @@ class Workspace:
     # ---- folders -------------------------------------------------------------------------------------------------
 
     def new(self, label: str = "rows", *, apart: bool = False) -> str:
-        """The URI of a folder that is not there yet; `apart`: it stays until it is dropped."""
+        """The URI of a new folder; `apart`: it stays until it is dropped."""
         name = f"{label}-{next(self._next)}"
         (self._apart if apart else self._made).add(name)
         return child(self.uri, name)
 
     def keep_only(self, folders: Collection[str]) -> None:
-        """Remove every folder of this workspace but these and those that hold them."""
+        """Remove every folder of this workspace except these and their parents."""
         kept = {self._name(folder) for folder in folders}
         for name in self._made - kept:
             self._files.delete(child(self.uri, name))
         self._made &= kept
 
     def drop(self, folders: Iterable[str]) -> None:
-        """Remove folders of this workspace; others, which a store owns, stay."""
+        """Remove folders of this workspace; those of a store stay."""
         for folder in folders:
             name = self._name(folder)
             if name is not None:
@@ -133,7 +133,7 @@ class Workspace:
                     self._apart.discard(name)
 
     def _name(self, folder: str) -> str | None:
-        """The name of the folder here that is, or holds, this one."""
+        """The name of the folder here that is this one, or its parent."""
         inside = folder.removeprefix(f"{self.uri}/")
         return inside.split("/", 1)[0] if inside != folder else None
 
@@ -149,12 +149,12 @@ class Workspace:
                 yield entry
 
     def remove(self) -> None:
-        """Remove everything; nothing may be kept here any more."""
+        """Remove the folder."""
         self._forget()
         self._files.delete(self.uri)
 
     def _forget(self) -> None:
-        """Do not remove this at the end of the process any more."""
+        """Do not remove the folder at the end of the process any more."""
         _open.pop(self.uri, None)
 
     def is_owned(self) -> bool:
@@ -164,13 +164,13 @@ class Workspace:
     # ---- files that Spark writes ---------------------------------------------------------------------------------
 
     def write(self, frame: Any, label: str = "rows", *, apart: bool = False) -> StoredRows:
-        """Have Spark write the rows of a frame, and name the files that are there afterwards."""
+        """Have Spark write the rows of a frame; returns the files."""
         folder = self.new(label, apart=apart)
         frame.write.parquet(spark_path(folder))
         return self.stored(folder)
 
     def write_sets(self, frame: Any, by: str, label: str = "rows") -> dict[int, StoredRows]:
-        """Have Spark write the rows of a frame, those of each value of a number column in a folder of their own."""
+        """Have Spark write the rows of a frame in a folder for each value of a number column."""
         folder = self.new(label)
         frame.write.partitionBy(by).parquet(spark_path(folder))
         found = {}
@@ -181,14 +181,14 @@ class Workspace:
         return found
 
     def stored(self, folder: str) -> StoredRows:
-        """The Parquet files of a folder that hold rows, and how many they hold by their own account."""
+        """The Parquet files of a folder that have rows, and the number of their rows, from their footers."""
         names = [entry.uri for entry in self._files.entries(folder) if _is_rows(entry)]
         counts = {uri: self._files.parquet_rows(uri) for uri in names}
         return StoredRows(folder, tuple(uri for uri, rows in counts.items() if rows), sum(counts.values()))
 
     def write_to(self, frame: Any, folder: Path) -> None:
-        """Have Spark write the rows of a frame, then copy the files to a folder of this machine, in place of all that
-        is there."""
+        """Have Spark write the rows of a frame, then copy the files to a folder of this machine, whose contents they
+        replace."""
         stored = self.write(frame, "saved")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -201,8 +201,8 @@ class Workspace:
     # ---- files that others wrote ---------------------------------------------------------------------------------
 
     def adopted(self, folder: str | Path) -> StoredRows:
-        """The Parquet files of a folder of somebody else, or one such file. What lies on a disk that executors may not
-        see is copied."""
+        """The Parquet files of a folder of a store or a user, or one such file. Files on a disk that executors may not
+        reach are copied."""
         uri = uri_of(folder)
         files = files_of(self._session, uri)
         path = local_path(uri)
@@ -221,7 +221,7 @@ class Workspace:
         return StoredRows(copy, copies, sum(counts.values()))
 
     def counted(self, folder: str | Path) -> int:
-        """The rows of all Parquet files of a folder, by their own account."""
+        """The number of rows of all Parquet files of a folder, from their footers."""
         uri = uri_of(folder)
         if local_path(uri) is None and is_connect(self._session):
             return int(self._session.read.parquet(exact_path(uri)).count())
@@ -261,7 +261,7 @@ class Workspace:
         return self._files.entries(folder)
 
     def counts(self, files: Collection[str]) -> list[int]:
-        """The number of rows of each file, by its own account."""
+        """The number of rows of each file, from its footer."""
         return [self._files.parquet_rows(uri) for uri in files]
 
     def tables(self, files: Iterable[str], names: Collection[str], rows: int = 1 << 20) -> Iterator[pa.Table]:
@@ -278,18 +278,18 @@ class Workspace:
             # Spark writes timestamps as INT96 by default; read as nanoseconds they would end in 2262.
             with _disk_errors(uri), pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
                 for batch in file.iter_batches(rows, columns=list(names)):
-                    # In the order of the names, whatever that of the file is.
+                    # In the order of the names, not that of the file.
                     yield pa.Table.from_batches([batch]).select(list(names))
 
 
 def shares_disk(session: Any) -> bool:
-    """Test whether executors can be assumed to see the disk of this machine: they run here, or a Spark Connect server
-    in an unknown place was found to see the location."""
+    """Test whether executors can be assumed to reach the disk of this machine: they run here, or a Spark Connect server
+    was proven to reach the location."""
     return runs_here(session) or is_connect(session)
 
 
 def rows_in(files: Files, folder: str) -> int:
-    """The number of rows of all Parquet files of a folder, by their own account."""
+    """The number of rows of all Parquet files of a folder, from their footers."""
     return sum(files.parquet_rows(entry.uri) for entry in files.entries(folder) if _is_rows(entry))
 
 
@@ -325,11 +325,11 @@ def _disk_errors(uri: str) -> Iterator[None]:
 
 
 def remove_leftovers(files: Files, location: str) -> None:
-    """Remove the workspaces at a location whose owners are dead, or have not been heard of for days."""
+    """Remove the workspaces at a location whose owners are dead, or have not signed for days."""
     for entry in files.entries(location):
         if not entry.name.startswith(_PREFIX) or not entry.is_folder:
             continue
-        with contextlib.suppress(EngineError):  # somebody else removes it at the same time, or may read it only
+        with contextlib.suppress(EngineError):  # another process removes it, or deleting it is forbidden
             if _is_abandoned(files, entry):
                 files.delete(entry.uri)
 
@@ -344,7 +344,7 @@ def _is_abandoned(files: Files, entry: LocationEntry) -> bool:
 
 
 def is_alive(owner: dict[str, Any]) -> bool:
-    """Test whether the owner of a record runs, as far as that is known here."""
+    """Test whether the owner of a record is known or assumed to run."""
     if owner["host"] == this_machine():
         return _is_running(owner["pid"], owner["started"])
     return time.time() - float(owner["alive"]) <= _ABANDONED
@@ -357,8 +357,8 @@ def owner_record() -> dict[str, object]:
 
 
 def this_machine() -> str:
-    """The machine, or container, whose processes this one sees. Host names alone do not distinguish them: drivers in
-    two containers may both be number 1 on `localhost`."""
+    """The machine or container of this process. Host names alone do not distinguish containers: drivers in two of them
+    may both be number 1 on `localhost`."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         processes = os.readlink("/proc/self/ns/pid")
@@ -373,8 +373,8 @@ def _is_running(pid: int, started: str | None) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it runs, as somebody else
-    # The number may have gone to another process since.
+        pass  # it runs as another user
+    # The number may belong to a later process.
     return started is None or _started(pid) in (None, started)
 
 
@@ -384,13 +384,13 @@ def _started(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name, in brackets, may hold anything.
+    # The name, in brackets, may contain any character.
     return stat.rpartition(")")[2].split()[19]
 
 
 @functools.cache
 def _begin_to_sign(process: int) -> None:
-    """Sign the folders of this process once a day. A commit does not: who only reads, or waits, is alive as well."""
+    """Sign the folders of this process once a day, in a thread: a process that only reads is alive, too."""
     threading.Thread(target=_sign_daily, name=f"upshot-workspaces-{process}", daemon=True).start()
 
 
@@ -399,13 +399,13 @@ def _sign_daily() -> None:
         time.sleep(_HEARTBEAT)
         for workspace in list(_open.values()):
             if workspace.is_owned():
-                with contextlib.suppress(Exception):  # a day without an answer is none without a sign of life
+                with contextlib.suppress(Exception):  # one missed day is no loss
                     workspace.sign()
 
 
 @atexit.register
 def _close_all() -> None:
-    """Remove what nobody closed. A forked child does not own its parent's folders."""
+    """Remove the folders that were not closed. A forked child does not own its parent's folders."""
     for workspace in list(_open.values()):
         if workspace.is_owned():
             with contextlib.suppress(Exception):  # the session that reaches it may be gone
