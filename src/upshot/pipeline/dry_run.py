@@ -14,14 +14,13 @@ from upshot.database.program.compile import Compiled
 from upshot.engine.limits import in_bytes
 from upshot.pipeline.config.config import PipelineConfig
 from upshot.pipeline.config.toml_places import placed
-from upshot.pipeline.program import StoredRelations, compiled_program, refuse_other_columns, stored
+from upshot.pipeline.program import compiled_program, refuse_other_columns, stored
 from upshot.pipeline.session import delta_support
 from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import held_version, read_standings
 from upshot.pipeline.sinks.console import print_lines
 from upshot.pipeline.sinks.sink import refuse_schema
-from upshot.pipeline.sources import PipelineSource, open_source
-from upshot.pipeline.sources.reading.journal import Staging
+from upshot.pipeline.sources import open_sources
 from upshot.plan.pivot import decomposition
 
 
@@ -89,7 +88,7 @@ def dry_run(config: PipelineConfig, session: Any) -> DryRun:
     delta = delta_support(session, config)
     mistakes: list[Error] = []
     sources: dict[str, tuple[str, ...]] = {}
-    for name, source in _sources(config, schemas, delta, before).items():
+    for name, source in open_sources(config, schemas, delta, before.records).items():
         with _noted(mistakes):
             sources[name] = source.check(session, before.positions.get(name))
     standings = read_standings(config.state / "sinks.json")
@@ -128,16 +127,6 @@ def _refuse(mistakes: list[Error]) -> None:
             code="several-mistakes",
             help="fix them all, then try again",
         )
-
-
-def _sources(
-    config: PipelineConfig, schemas: Mapping[str, Schema], delta: str, before: StoredRelations
-) -> dict[str, PipelineSource]:
-    staging = config.state / "staging"
-    return {
-        name: open_source(source, schemas[name], Staging(staging / name, before.records), delta)
-        for name, source in config.sources.items()
-    }
 
 
 def _has_delta(config: PipelineConfig) -> bool:

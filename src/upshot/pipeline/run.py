@@ -39,8 +39,7 @@ from upshot.pipeline.sinks import open_sinks
 from upshot.pipeline.sinks.catch_up import Publication, read_standings
 from upshot.pipeline.sinks.console import PrintChanges, print_lines
 from upshot.pipeline.sinks.sink import refuse_schema
-from upshot.pipeline.sources import PipelineSource, advanced, open_source
-from upshot.pipeline.sources.reading.journal import Staging
+from upshot.pipeline.sources import PipelineSource, advanced, open_sources
 from upshot.pipeline.steps import Step
 from upshot.pipeline.streaming import Stream, StreamEnded
 from upshot.spark.lake_path import AnyPath, LakePath, located
@@ -241,12 +240,8 @@ class _BatchWork:
         self, schemas: Mapping[str, Schema], database: Database | None = None
     ) -> dict[str, PipelineSource]:
         """The sources; their journals are records of the database, if it is given."""
-        delta, staging = delta_support(self._session, self.config), self.config.state / "staging"
         records = None if database is None else database.records
-        return {
-            name: open_source(source, schemas[name], Staging(staging / name, records), delta)
-            for name, source in self.config.sources.items()
-        }
+        return open_sources(self.config, schemas, delta_support(self._session, self.config), records)
 
     def _note_redefinitions(self, definition: Definition, schemas: Mapping[str, Schema]) -> None:
         """Note the changes of views by a program that differs from the one of the store."""

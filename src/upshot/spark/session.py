@@ -85,15 +85,13 @@ def own_session(**config: Any) -> Any:
 
 def private_session(session: Any) -> Any:
     """A session beside the user's, on the same cluster, with our settings; those of the user's are not touched. Two
-    things affect all sessions of the process: PySpark caches a few classes of Java from now on (`java_classes.py`), and
+    things affect all sessions of the process: PySpark caches a few classes of Java from now on (`_cache_classes`), and
     workers on this machine that would take any `python3` take this one."""
     workers_use_this_python(session)
     if is_connect(session):
         private = session.cloneSession()
     else:
-        from upshot.spark.java_classes import remember_classes  # noqa: PLC0415 - Spark Connect has no Java
-
-        remember_classes(session.sparkContext._jvm)
+        _cache_classes(session.sparkContext._jvm)
         private = session.newSession()
         for name, value in _file_systems(session).items():
             private.conf.set(name, value)
@@ -236,6 +234,39 @@ def _partitions(session: Any) -> int:
 def _known(session: Any, name: str) -> str | None:
     value = session.conf.get(name, None)
     return str(value) if value else None
+
+
+# ---- classes of Java -------------------------------------------------------------------------------------------
+
+_CLASSES = (
+    "org.apache.spark.sql.functions",
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.classic.SparkSession",
+)
+
+
+def _cache_classes(java: Any) -> None:
+    """Cache some classes of Java, and their methods, where PySpark looks for them with every column and frame.
+
+    To find a class, Java searches some hundred archives, and PySpark does not cache the answer: so a third of the
+    driver's time for a small round would be spent on the same few classes. Missing classes are looked up as before.
+    """
+    from py4j.java_gateway import JavaClass, JavaMember  # noqa: PLC0415 - an optional package
+
+    class CachedClass(JavaClass):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            if isinstance(found, JavaMember):
+                setattr(self, name, found)
+            return found
+
+    for name in _CLASSES:
+        if name not in vars(java):
+            found = getattr(java, name)
+            if type(found) is JavaClass:
+                setattr(java, name, CachedClass(found._fqn, found._gateway_client))
 
 
 # ---- memory for rows -------------------------------------------------------------------------------------------

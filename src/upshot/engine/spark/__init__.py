@@ -50,7 +50,7 @@ beforehand. Spark refuses more than a bound; then the attempt is made again with
 (`SparkEngine._sending`). While all relations together are a few rows in the driver, a round is one task instead, and
 nothing is broadcast or shuffled (`frames/joins.py`), except for joins beyond a dozen: each takes a page of the task's
 memory. Classes that PySpark would have Java look up with every column are cached for all sessions of the process
-(`java_classes.py`).
+(`spark/session.py`).
 
 Clean-up is explicit. Workspaces record their owner; leftovers of a killed run are removed by the next one.
 """

@@ -1,5 +1,4 @@
-"""A program as the engine on Spark holds it, and the queries that it jobs: those to stored rows together, those to
-views on demand one by one."""
+"""A program with its tables in the engine on Spark, and the answers to queries over them."""
 
 from __future__ import annotations
 
@@ -30,20 +29,20 @@ class Installed:
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, FrameTable] = field(default_factory=dict)
     recursions: dict[tuple[str, ...], Recursion] = field(default_factory=dict)
-    """The recursive components, with what the driver holds of them."""
+    """The recursive components, with their rows in the driver."""
     on_demand: OnDemandViews | None = None
 
     # While the definition is open:
     fresh: frozenset[tuple[str, ...]] = frozenset()
-    """The components whose views are still to be computed from nothing."""
+    """The components whose views must be computed from nothing."""
     rule_changes: Mapping[tuple[str, ...], RuleChange] = field(default_factory=dict)
-    """The components whose rows are to follow from other rules to the present ones."""
+    """The components whose views follow a change of their rules."""
     afresh: frozenset[str] = frozenset()
-    """Views on demand that it made, or defined otherwise, or stores from now on."""
+    """Views on demand that are new, or have other rules, or are stored from now on."""
     following: DemandProgram | None = None
-    """The rules by which views on demand follow from the rules they had."""
+    """The program by which views on demand follow a change of their rules."""
     revived: frozenset[str] = frozenset()
-    """Views that are stored from now on and were not: their change is reported against the rows they had."""
+    """Views that are stored from now on: their change is reported against the rows they had."""
     restores: bool = False
     """True if the program is that of a store: rows derived from saved rows are no change."""
 
@@ -52,7 +51,7 @@ class Installed:
         return self.on_demand.unstored if self.on_demand is not None else frozenset()
 
     def settled(self) -> None:
-        """The definition is accepted: nothing is left to be computed."""
+        """Note that the definition is accepted."""
         self.fresh, self.rule_changes, self.revived, self.restores = frozenset(), {}, frozenset(), False
         self.afresh, self.following = frozenset(), None
 
@@ -63,7 +62,7 @@ class Installed:
 
 
 def discard(installed: Installed, keep: Installed) -> None:
-    """Let go of what the driver holds of components that are gone."""
+    """Release the rows in the driver of components that `keep` does not have."""
     kept = {id(each) for each in keep.recursions.values()}
     for each in installed.recursions.values():
         if id(each) not in kept:
@@ -80,8 +79,8 @@ def answered(
     queries: Sequence[QueryRequest], installed: Installed, state: str, jobs: Jobs, given: InputRows,
     sending: Callable[[Callable[[], list[Piece]]], list[Piece]],
 ) -> list[Piece]:  # fmt: skip
-    """The jobs to queries in a state, `old` or `new`, in as few jobs as they take; `sending` repeats what cannot be
-    broadcast."""
+    """The answers to queries in a state, `old` or `new`: over stored rows together, over views on demand one by one.
+    `sending` repeats work that cannot be broadcast."""
     views = installed.on_demand
     pieces = [
         {name: (known, given.piece(known, rows)) for name, (known, rows) in relations.items()}

@@ -1,4 +1,4 @@
-"""The pipeline file: what is read from where, what is published where.
+"""The pipeline file: its sources, its program, and its sinks.
 
 [pipeline]  name, program, engine, state, …
 [source.R]  one per base relation
@@ -10,10 +10,10 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError, system_reason
@@ -71,11 +71,11 @@ class PipelineConfig:
     keep: int | str | Mapping[str, Any] | None = None
     """The history that the store keeps, as in `connect(keep=…)`; None: the default of `connect`."""
     trigger: float = 1.0
-    """Seconds between two looks at the sources."""
+    """Seconds between two lookups of the sources' positions."""
     actions: str = ""
     """A Python file with the functions that active rules call; empty: none."""
     metrics: AnyPath | str = ""
-    """A file that gets one JSON line per batch, on a lake a folder with a file per batch; empty: in the state."""
+    """A file with one JSON line per batch, on a lake a folder with a file per batch; empty: in the state."""
     delta: str = "auto"
     """auto | spark | deltalake"""
     packages: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class PipelineConfig:
     """The place of `state`."""
 
     def on(self, session: Any) -> PipelineConfig:
-        """The same pipeline with every location reached through this session."""
+        """The same pipeline, whose locations are reached through this session."""
         sources = {
             name: replace(each, path=_on(each.path, session), quarantine=_on(each.quarantine, session))
             for name, each in self.sources.items()
@@ -131,7 +131,7 @@ def read_config(path: str | Path) -> PipelineConfig:
 
 
 class _ConfigReading:
-    """Goes through the content and collects what is wrong with it."""
+    """Reads the content and collects the mistakes in it."""
 
     def __init__(self, file: Path, source: Source, places: Mapping[tuple[str, ...], Span]) -> None:
         self._file, self._source, self._places = file, source, places
@@ -192,7 +192,7 @@ class _ConfigReading:
     def _of_format(
         self, path: tuple[str, ...], table: Any, formats: Mapping[str, PipelineFormat[Any]], common: Mapping[str, Key]
     ) -> tuple[str, dict[str, Any]]:
-        """The table read with the keys of its format; keys of any format are known as long as that is not clear."""
+        """The table read with the keys of its format; if that is unknown, with the keys of all formats."""
         format = table.get("format") if isinstance(table, dict) else None
         known = formats.get(format) if isinstance(format, str) else None
         keys = {**common, **(known.keys if known else {})}
@@ -229,11 +229,11 @@ class _ConfigReading:
         if path[-1] == "format" and value == "iceberg":
             self._mistake(path, "iceberg-not-supported", "format `iceberg` is not available for this Spark", ICEBERG)
             return ""
-        read = _READERS[key.kind](value)
+        read = _KINDS[key.kind].read(value)
         if read is None or (key.choices and read not in key.choices):
             words = f"`{path[-1]}` must be {_wanted(key)}, not {_shown(value)}"
             help = did_you_mean(value, key.choices) if isinstance(value, str) else ""
-            self._mistake(path, "bad-value", words, help or _CURES.get(key.kind, ""))
+            self._mistake(path, "bad-value", words, help or _KINDS[key.kind].help)
             return key.default if not key.required else ""
         if key.kind == "path":
             if "://" in read.removeprefix("file://"):
@@ -255,7 +255,7 @@ class _ConfigReading:
             found = self._table(path, value, RETENTION)
             return {name: bound for name, bound in found.items() if bound is not None} or None
         words = f'`{path[-1]}` must be a number of commits, "all" or a table of bounds, not {_shown(value)}'
-        self._mistake(path, "bad-value", words, _CURES["retention"])
+        self._mistake(path, "bad-value", words, _RETENTION_HELP)
         return None
 
     def _unknown(self, path: tuple[str, ...], known: tuple[str, ...], words: str) -> None:
@@ -263,7 +263,7 @@ class _ConfigReading:
         self._mistake(path, "unknown-key", f"{words} `{path[-1]}`", help)
 
     def _mistake(self, path: tuple[str, ...], slug: str, message: str, help: str) -> None:
-        # What is inside an inline table stands where the table does.
+        # Keys inside an inline table have the place of the table.
         enclosing = (self._places.get(path[:depth]) for depth in range(len(path), 0, -1))
         span = next((span for span in enclosing if span is not None), Span(self._source, 0, 0))
         self.mistakes.append(Diagnostic(slug, message, span, help=help))
@@ -279,7 +279,7 @@ def _without(found: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _with_neighbors(sources: dict[str, SourceConfig]) -> dict[str, SourceConfig]:
-    """Sources of change files that share a folder know of each other: a line may hold rows of all of them."""
+    """Give sources of change files the others of the same folder: a line may have rows of all of them."""
     for source in sources.values():
         if source.format == "changes":
             same = (other for other in sources.values() if other.format == "changes" and other.path == source.path)
@@ -299,7 +299,8 @@ def _character(value: Any) -> str | None:
 
 
 def _encoding(value: Any) -> str | None:
-    """The name that Spark has for it. Those in which a line break is more than one byte are cut at the wrong places."""
+    """Spark's name of an encoding. In others, a line break has more than one byte, at which Spark would split lines
+    wrongly."""
     try:
         return _ENCODINGS.get(codecs.lookup(value).name) if isinstance(value, str) else None
     except (LookupError, ValueError):
@@ -350,45 +351,36 @@ def _settings(value: Any) -> dict[str, str] | None:
     return found
 
 
-_READERS: dict[str, Any] = {
-    "text": lambda value: value if isinstance(value, str) else None,
-    "character": _character,
-    "encoding": _encoding,
-    "path": _text,
-    "location": _text,
-    "flag": lambda value: value if isinstance(value, bool) else None,
-    "count": _count,
-    "seconds": _seconds,
-    "bytes": _bytes,
-    "age": time_span,
-    "texts": _texts,
-    "settings": _settings,
-}
-_WANTED = {
-    "text": "text",
-    "character": "one character",
-    "encoding": '"UTF-8", "ISO-8859-1" or "US-ASCII"',
-    "path": "a path",
-    "location": "a path or a URI",
-    "flag": "true or false",
-    "count": "a positive integer",
-    "seconds": 'seconds, or text such as "500ms" or "2s"',
-    "bytes": 'bytes, or text such as "2 GiB"',
-    "age": 'text such as "7d" or "12h"',
-    "texts": "a list of texts",
-    "settings": "a table of settings",
-}
+class ValueKind(NamedTuple):
+    """A kind of values: `read` returns the value, or None for one of another kind; `wanted` describes the kind."""
+
+    read: Callable[[Any], Any]
+    wanted: str
+    help: str = ""
 
 
-_CURES = {
-    "character": 'write a tab as "\\t"; a separator has one character',
-    "encoding": "convert the files, as with `iconv -t UTF-8`",
-    "retention": 'as in `keep = 100000` or `keep = { commits = 100000, bytes = "1 GiB", age = "7d" }`',
+_RETENTION_HELP = 'as in `keep = 100000` or `keep = { commits = 100000, bytes = "1 GiB", age = "7d" }`'
+
+_KINDS = {
+    "text": ValueKind(lambda value: value if isinstance(value, str) else None, "text"),
+    "character": ValueKind(_character, "one character", 'write a tab as "\\t"; a separator has one character'),
+    "encoding": ValueKind(
+        _encoding, '"UTF-8", "ISO-8859-1" or "US-ASCII"', "convert the files, as with `iconv -t UTF-8`"
+    ),
+    "path": ValueKind(_text, "a path"),
+    "location": ValueKind(_text, "a path or a URI"),
+    "flag": ValueKind(lambda value: value if isinstance(value, bool) else None, "true or false"),
+    "count": ValueKind(_count, "a positive integer"),
+    "seconds": ValueKind(_seconds, 'seconds, or text such as "500ms" or "2s"'),
+    "bytes": ValueKind(_bytes, 'bytes, or text such as "2 GiB"'),
+    "age": ValueKind(time_span, 'text such as "7d" or "12h"'),
+    "texts": ValueKind(_texts, "a list of texts"),
+    "settings": ValueKind(_settings, "a table of settings"),
 }
 
 
 def _wanted(key: Key) -> str:
-    return " or ".join(f'"{choice}"' for choice in key.choices) if key.choices else _WANTED[key.kind]
+    return " or ".join(f'"{choice}"' for choice in key.choices) if key.choices else _KINDS[key.kind].wanted
 
 
 def _shown(value: Any) -> str:

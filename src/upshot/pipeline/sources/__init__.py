@@ -6,7 +6,7 @@ To add one: a module here and its record in `pipeline/formats.py`. What sources 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,7 +28,8 @@ from upshot.spark.failures import translated
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from upshot.pipeline.config.config import SourceConfig
+    from upshot.database.durable.records import Records
+    from upshot.pipeline.config.config import PipelineConfig, SourceConfig
 
 
 class PipelineSource(Protocol):
@@ -61,6 +62,16 @@ def open_source(config: SourceConfig, schema: Schema, staging: Staging | Path, d
     `spark` or `deltalake`, as `session.delta_support` says."""
     place = Staging(staging) if isinstance(staging, Path) else staging
     return ReportingSource(SOURCES[config.format].open(config, schema, place, delta), config.span)
+
+
+def open_sources(
+    config: PipelineConfig, schemas: Mapping[str, Schema], delta: str, records: Callable[[str], Records] | None
+) -> dict[str, PipelineSource]:
+    """The sources of a pipeline; in a state on a lake, their journals are these records of its store."""
+    return {
+        name: open_source(source, schemas[name], Staging(config.state / "staging" / name, records), delta)
+        for name, source in config.sources.items()
+    }
 
 
 def advanced(sources: Mapping[str, PipelineSource], spark: SparkSession, positions: Positions) -> dict[str, Position]:

@@ -32,7 +32,7 @@ from upshot.syntax.ast import Atom
 
 @dataclass(slots=True)
 class _Pass:
-    """A group of rules, and how many of the pieces that each relation grew by it has seen."""
+    """A group of rules, and the number of new pieces of each relation that it has seen."""
 
     group: DemandGroup
     plans: list[RulePlan] | None = None
@@ -72,7 +72,7 @@ class DemandRounds:
     # ---- running -------------------------------------------------------------------------------------------------
 
     def run(self, given: Mapping[str, Piece]) -> Steps[None]:
-        """Everything that the rules derive from the given rows of some of their relations."""
+        """Derive all rows from the given rows of some relations of the rules."""
         for name, rows in given.items():
             self._given.update(rows.folders())
             yield from self._take(name, rows)
@@ -85,7 +85,7 @@ class DemandRounds:
         yield from self._fixpoint(free)
         while waiting := {each.group.gate: each for each in gates if self._waiting(each)}:
             yield from self._pass_by(min(gate for gate in waiting if gate is not None), [free, *gates])
-            # Gates that have nothing to say to each other share a round.
+            # Gates that cannot reach each other share a round.
             yield from self._advance(
                 [each for gate, each in waiting.items() if gate is not None and order[gate].isdisjoint(waiting)]
             )
@@ -95,8 +95,8 @@ class DemandRounds:
             yield from self._count_potential(name)
 
     def _pass_by(self, gate: int, passes: Iterable[_Pass]) -> Steps[None]:
-        """Drop what no rule from this gate on reads any more, and count what is held. Nothing waits at a lower one, so
-        all who read it have seen it."""
+        """Drop the rows that no rule from this gate on reads, and count the others. Nothing waits at a lower gate, so
+        all rules there have seen the dropped rows."""
         self._count_held()
         while self._leaving and self._leaving[0][0] < gate:
             _, name = self._leaving.popleft()
@@ -116,7 +116,7 @@ class DemandRounds:
             yield from self._advance([free])
 
     def _advance(self, passes: Sequence[_Pass]) -> Steps[None]:
-        """One round of some groups, driven by all that they have not seen."""
+        """One round of some groups, driven by all rows that they have not seen."""
         due: list[_Due] = []
         for each in passes:
             windows = self._waiting(each)
@@ -226,7 +226,7 @@ class DemandRounds:
                 self.work.answered += self._known[name].count
 
     def _count_potential(self, name: str) -> Steps[None]:
-        """Potential changes, if the relation has some, and how often the rules set out to prove one of them."""
+        """Count potential changes, if the relation has some, and the proofs that the rules started."""
         if name in self._filters:
             asked = self.rows(self._filters[name])
             put = yield from sifted(asked, self._known[name], self._session, present=True)
@@ -240,7 +240,7 @@ class DemandRounds:
         return found.union(self._known[name].folders())
 
     def release(self, keep: Iterable[Piece] = ()) -> None:
-        """Remove the files of all that was derived, but for these pieces."""
+        """Remove the files of all derived rows except these pieces."""
         kept = self._given.union(*(piece.folders() for piece in keep))
         made = set[str]().union(*map(self._folders, self._known))
         self._workspace.drop(made - kept)

@@ -26,10 +26,10 @@ from upshot.rewrite.demand.questions import DemandQuery, about_clauses, about_vi
 from upshot.spark.types import column_names
 
 Net = dict[str, tuple[Piece, Piece]]
-"""For each view what comes and what goes."""
+"""For each view the inserted and the deleted rows."""
 
 _MOST_PROGRAMS = 32
-"""Demand programs kept, by what they are for; the oldest goes."""
+"""The most cached demand programs; the oldest is dropped."""
 
 _EVERYTHING = LocalPiece.of([()], ())
 """The demand of a query without bound columns."""
@@ -40,7 +40,7 @@ Before = Callable[[str], Steps[Contents]]
 
 
 class OnDemandViews:
-    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+    """The views of a plan that are computed on demand, over the tables of stored relations."""
 
     def __init__(
         self, plan: ProgramPlan, tables: Mapping[str, FrameTable], jobs: Jobs, limits: Limits, memory: DriverMemory
@@ -49,7 +49,7 @@ class OnDemandViews:
         self._jobs, self._session, self._small = jobs, jobs.session, jobs.small
         self._programs: dict[object, DemandProgram] = {}
         self.several_turns = False
-        """Rules have several turns in the open transaction, and hear more."""
+        """True if rules have several turns in the open transaction, for which more changes are computed."""
         self._questions: dict[object, DemandQuery] = {}
         components = [c for c in plan.components if c.views[0] in self.strategies]
         self.components = len(components)
@@ -66,11 +66,11 @@ class OnDemandViews:
         return self._plan.on_demand.unstored
 
     def release(self) -> None:
-        """Let go of what the driver holds."""
+        """Release the rows in the driver."""
         self._driver.release()
 
     def is_reached(self) -> bool:
-        """Test whether anything changes that the views are derived from, or a copy is stored that should not be."""
+        """Test whether an input of the views changes, or an unstored view still has stored rows."""
         changed = any(self._tables[name].matters for name in self.reads)
         return changed or any(self._tables[view].committed.count for view in self.unstored)
 
@@ -85,9 +85,8 @@ class OnDemandViews:
         *,
         restores: bool,
     ) -> Steps[None]:
-        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `following`: the rules by
-        which all follow a change of their rules; `restores`: of the others nothing has changed, whatever was computed
-        below them."""
+        """Settle the tables of the views. Those `afresh` are compared with the rows they had; `following`: the program
+        by which all follow a change of their rules; `restores`: the other views have not changed."""
         started = time.perf_counter()
         found: Net = {}
         if not restores and self.strategies.keys() - set(afresh):
@@ -207,9 +206,8 @@ class OnDemandViews:
         return in_driver(found).rows
 
     def _matching(self, view: str, columns: Sequence[int], values: Piece, state: str) -> Steps[Piece]:
-        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
-        found on the way. Columns in which a value is NULL stay free: bindings are joined, and joins never match
-        NULL."""
+        """The rows of a view in a state that have one of these rows of values in these columns, and others found on the
+        way. Columns in which a value is NULL stay free: bindings are joined, and joins never match NULL."""
         arity = len(self._tables[view].types)
         found: list[Piece] = []
         for known, some in (yield from self._by_nulls(values)):
@@ -226,8 +224,8 @@ class OnDemandViews:
         return piece
 
     def _by_nulls(self, values: Piece) -> Steps[list[tuple[list[int], Piece]]]:
-        """The rows by the columns in which they are not NULL, with those columns alone; of rows that are too many to
-        be here, the columns in which none can be NULL."""
+        """The rows by the columns in which they are not NULL, with those columns alone; of rows in files, the columns
+        that are not nullable."""
         types = values.types
         if not any(type.nullable for type in types):
             return [(list(range(len(types))), values)]
@@ -320,7 +318,7 @@ class OnDemandViews:
 
 
 class OnDemandTask:
-    """The part of all views on demand in one attempt of a commit. It begins when what they read is settled."""
+    """The task of all views on demand in one attempt of a commit. It begins when their inputs are settled."""
 
     def __init__(
         self, views: OnDemandViews, afresh: Collection[str], before: Before, following: DemandProgram | None, *,

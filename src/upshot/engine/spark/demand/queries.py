@@ -26,12 +26,12 @@ from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom
 
 Given = Mapping[str, tuple[Schema, Piece]]
-"""Relations that are there for one query only, with their rows."""
+"""Relations of one query only, with their rows."""
 
 
 class Query:
-    """A query being answered: the relations there are in one state, `old` or `new`, the `given` ones, and frames for
-    the head and what is derived on the way. Nothing runs before the head is requested, in one job."""
+    """A query over the relations in one state, `old` or `new`, and the `given` ones. Frames are made for the head and
+    the helpers; one job computes the head."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], tables: Mapping[str, FrameTable], answers: Jobs, state: str = "old",
@@ -75,7 +75,7 @@ class Query:
         return names & self._tables.keys()
 
     def _computed(self, clauses: tuple[Clause, ...]) -> DataFrame | None:
-        """The rows of one view, None if there are none for sure."""
+        """The rows of one view; None if it has no clauses."""
         frames = []
         statistics = TableStatistics(self._tables, self._size_of)
         for clause in clauses:
@@ -89,7 +89,7 @@ class Query:
         return in_one_part(united(frames)).distinct() if frames else None
 
     def _size_of(self, name: str) -> int | None:
-        """The rows of what is not a table."""
+        """The number of rows of a relation that is not a table."""
         return self._given[name].count if name in self._given else 1 if name in self._own else None
 
     def _heads(self, plan: RulePlan) -> DataFrame:
@@ -115,7 +115,7 @@ class Query:
 
 
 def _has_constants(normal: CheckedProgram) -> bool:
-    """Test whether rows are selected by a given value, so that few are expected."""
+    """Test whether rows are selected by a constant, so that few are expected."""
     return any(
         any(not hasattr(term, "name") and hasattr(term, "value") for term in literal.args)
         for clause in normal.clauses

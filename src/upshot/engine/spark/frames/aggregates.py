@@ -39,7 +39,7 @@ from upshot.values.numeric_functions import quotient
 from upshot.values.records import RunningState
 
 # ---- exact sums --------------------------------------------------------------------------------------------
-# Sums that round once, however the rows are spread: a float is taken apart into whole numbers, which add up exactly.
+# Sums that round once, in any distribution of the rows: a float is split into whole numbers, which add up exactly.
 #
 # A finite float is `(high · 2²⁶ + low) · 2^exponent` with whole numbers below 2²⁷. Spark adds up highs and lows per
 # exponent, in 64 bits and partly before it shuffles, so that a group of half the rows does no harm; the few exponents
@@ -54,8 +54,8 @@ _PART = pa.struct([("exponent", pa.int32()), ("high", pa.int64()), ("low", pa.in
 
 
 def float_sums(rows: DataFrame, groups: list[str], value: Column, *, mean: bool) -> DataFrame:
-    """The group columns, `rows` (how many there are), `values` (how many are not NULL) and `total`: the float nearest
-    to the exact sum of the values, or to their mean; 0.0 where there is none."""
+    """The group columns, `rows` (their number), `values` (the number that is not NULL) and `total`: the float nearest
+    to the exact sum of the values, or to their mean; 0.0 without values."""
     taken_apart = arrow_function(take_apart, "exponent int, high long, low long")
     put_together = arrow_function(_means if mean else _sums, "double")
     taken = in_one_part(rows).select(*groups, taken_apart(value).alias("part"))
@@ -208,7 +208,7 @@ def group_values(clause: Clause, schemas: Mapping[str, Schema], rows: DataFrame)
             pick = F.max if fold.function == "max" else F.min
             made = _grouped(rows, names, F.count(fold.target).alias("values"), pick(fold.target).alias("best"))
             value = F.col("best")
-    # Without group columns Spark gives one row even for no rows at all.
+    # Without group columns Spark returns one row even for an empty frame.
     present = F.col("rows") > 0
     if not known.of_nothing:
         present &= F.col("values") > 0
@@ -229,7 +229,7 @@ class GroupFold:
         sizes = groups.value_lengths().to_pylist()
         values = iter(python_values(groups.flatten(), self.type))
         try:
-            # A group without values has no row; what stands here for it is filtered out.
+            # A group without values has no row: its placeholder is filtered out.
             found = [self._folded(list(islice(values, size))) if size or self.of_nothing else None for size in sizes]
         except Error as error:
             raise CarriedError(marked(error, self.place)) from None

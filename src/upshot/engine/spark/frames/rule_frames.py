@@ -60,7 +60,7 @@ _lenient: ContextVar[bool] = ContextVar("lenient", default=False)
 
 @contextmanager
 def lenient_digits() -> Iterator[None]:
-    """Inside, decimals with more digits than their column declares pass: a store that holds such rows must open."""
+    """Inside, decimals with more digits than their column declares are accepted: a store with such rows must open."""
     token = _lenient.set(True)
     try:
         yield
@@ -77,7 +77,7 @@ _SPLITTING = {
 
 @contextmanager
 def hubs_split(session: SparkSession, *, beyond: int = 32 << 20) -> Iterator[None]:
-    """Inside, a partition of a join that one key has made larger than `beyond` bytes is split among several tasks.
+    """Inside, a partition of a join that one key makes larger than `beyond` bytes is split among several tasks.
 
     For jobs that join large relations with each other: watching the sizes doubles the time of tiny ones. (Salting the
     keys instead was measured at up to twice the time of the plain join, hub or no hub.)
@@ -109,10 +109,9 @@ def heads(
 ) -> DataFrame:
     """The heads that the plan derives, in columns c0 … cn; not distinct, one row per derivation if the plan counts.
 
-    `small`: the driving rows, and what they join with, are few enough to be sent to every worker. A plan driven by all
-    rows of a relation reads them with `read`. `signed`: the driving rows have a last column, which comes after those of
-    the heads.
-    """
+    `small`: the driving rows, and the rows that they join, are few enough to be broadcast. A plan driven by all rows of
+    a relation reads them with `read`. `signed`: the driving rows have a last column, which is also the last of the
+    heads."""
     body = _Body(plan, read, schemas, session, small, few=small or plan.driver is None, signed=signed)
     body.start(drive)
     steps = list(plan.steps)
@@ -149,7 +148,7 @@ class _Body:
     session: SparkSession
     small: bool
     few: bool
-    """True if the bindings may be sent to every worker: the driver is small, or there are no rows yet."""
+    """True if the bindings may be broadcast: the driver is small, or there are no rows yet."""
     frame: DataFrame | None = None
     columns: dict[str, str] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
@@ -173,7 +172,7 @@ class _Body:
         return self.plan.action in (Action.GAIN, Action.LOSE)
 
     def keep(self, later: Sequence[Step]) -> None:
-        """Say which steps are still to come after the next one: what they do not use is dropped."""
+        """Note the steps after the next one: columns that they do not use are dropped."""
         self.needed = used_names(later) | {o.name for o in self.plan.arguments if isinstance(o, Variable)}
 
     @property
@@ -309,12 +308,12 @@ class _Body:
             return
         left = self.bindings()
         keys = {column: self.fresh() for column, _ in joined}
-        held = dict(self.columns)
+        bound = dict(self.columns)
         right = self._bind(rows, match, keys)
-        condition = self._on([(held[o.name], o, match.relation, c, keys[c]) for c, o in joined])
+        condition = self._on([(bound[o.name], o, match.relation, c, keys[c]) for c, o in joined])
         if self.few:
-            # A row with all its columns given occurs once, so that an inner join is a membership test. The bindings
-            # are what is sent around: Spark cannot send the left side of a semi-join.
+            # A row with all its columns bound occurs once, so an inner join is a membership test. The bindings are
+            # broadcast, and Spark cannot broadcast the left side of a semi-join.
             frame = sent(left).join(in_one_part(right), condition, "inner")
         elif not self.counts and not any(name in self.needed for _, name in match.binds):
             frame = in_one_part(left).join(beside(right), condition, "left_semi")
@@ -324,17 +323,17 @@ class _Body:
         self._project(frame)
 
     def _on(self, pairs: Iterable[tuple[str, Variable, str, int, str]]) -> Column:
-        """Equality of bound columns and key columns. A variable of two literals is nullable only where a head is
-        derived again, and there NULL must find itself."""
+        """Equality of bound columns and key columns. A variable of two literals is nullable only if a head is
+        rederived, where NULL equals NULL."""
         conditions = []
-        for held, variable, relation, column, key in pairs:
+        for bound, variable, relation, column, key in pairs:
             nullable = self.plan.types[variable.name].nullable
-            conditions.append((held, key, nullable and self.schemas[relation].columns[column].type.nullable))
+            conditions.append((bound, key, nullable and self.schemas[relation].columns[column].type.nullable))
         return all_equal(conditions) if conditions else F.lit(True)
 
     def absent(self, steps: Sequence[Absent]) -> None:
-        """Bindings for which none of the rows is there. With a NULL among the operands the row is never there, unless
-        it is looked for as a row."""
+        """Keep the bindings for which none of the rows is present. A row with NULL among its operands never is, unless
+        it is looked up as a row."""
         base = self.bindings()
         frame = base
         for step in steps:
@@ -360,10 +359,10 @@ class _Body:
             return all_equal([(a, b, b in nullable) for a, b in sides])
 
         if self.few and not is_alone():
-            # Spark cannot broadcast the left side of an anti-join either: the rows in question are looked up first.
-            asked = {held: self.fresh() for held, _ in pairs}
-            few = base.selectExpr(*(f"{held} AS {alias}" for held, alias in asked.items()))
-            found = same_row((asked[held], key) for held, key in pairs)
+            # Spark cannot broadcast the left side of an anti-join either: the matching rows are looked up first.
+            aliases = {bound: self.fresh() for bound, _ in pairs}
+            few = base.selectExpr(*(f"{bound} AS {alias}" for bound, alias in aliases.items()))
+            found = same_row((aliases[bound], key) for bound, key in pairs)
             rows = F.broadcast(rows.join(F.broadcast(few), found, "left_semi"))
         return in_one_part(frame).join(beside(rows), same_row(pairs), "left_anti")
 

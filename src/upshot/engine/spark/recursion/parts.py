@@ -48,16 +48,16 @@ from upshot.spark.session import worker_memory
 from upshot.spark.types import framed, rows_from_spark, spark_schema
 
 MOST_SHARED = 256 << 20
-"""The most bytes of relations that travel with a task, whole."""
+"""The most bytes of whole relations that travel with a task."""
 
 FEW = 200
-"""So few rows going in are expected to come out as few that the driver can take them."""
+"""Inputs of at most this many rows are expected to derive few enough rows for the driver."""
 
 FEW_ROWS = 10_000
 """The most rows in the driver that form one part."""
 
 PLANNED = 12
-"""The most rules that are planned in less time than a job over rows in files takes."""
+"""The most rules whose planning takes less time than a job over rows in files."""
 
 A_PART = 1 << 14
 """The fewest rows that justify a separate part."""
@@ -72,15 +72,15 @@ _PIVOT = "touched pivots"
 class Decomposed:
     """A recursive component that falls into parts; kept as long as the component is, from commit to commit.
 
-    `load` and `maintain` are steps of a propagation: the tables of what the component reads are settled, its own are
-    settled by the caller from what comes back.
+    `load` and `maintain` are steps of a propagation: the tables that the component reads are settled, and the caller
+    settles the views from the result.
     """
 
     def __init__(
         self, component: ComponentPlan, normal: CheckedProgram, found: Decomposition, jobs: Jobs, limits: Limits, *,
         most_shared: int = MOST_SHARED, most_held: int | None = None,
     ) -> None:  # fmt: skip
-        """`most_held`: the most bytes that a worker may take, by default what the session allows."""
+        """`most_held`: the most bytes that a worker may take, by default the bound of the session."""
         assert found.program is not None
         self.component, self.found = component, found
         self._schemas: Mapping[str, Schema] = normal.schemas
@@ -88,11 +88,11 @@ class Decomposed:
         self._outgrown = False
         """True if a part exceeded the memory of a worker."""
         self._received: float | None = None
-        """Rows that parts were given for each row that drove the change before."""
+        """Input rows of parts per driving row in the last change."""
         self._returned: float | None = None
-        """Rows that parts gave back for each row that drove the change before."""
+        """Output rows of parts per driving row in the last change."""
         self._given = 0
-        """Rows that the parts of the last job were given."""
+        """Input rows of the parts of the last job."""
         self._parts = max(1, int(self._session.conf.get("spark.sql.shuffle.partitions") or 2))
         self._shared = _SharedTables(jobs)
         places = {span: place(span) for span in _spans(found.program)}
@@ -127,7 +127,7 @@ class Decomposed:
     # ---- load ----------------------------------------------------------------------------------------------------
 
     def load(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, Piece] | None:
-        """The rows of the views in the new state; None if they outgrow what a worker may hold, and rounds must do."""
+        """The rows of the views in the new state; None if a part outgrows the memory of a worker."""
         task = LoadTask(self._plan, self._shared.rows({name: tables[name].new for name in self.found.shared}))
         members = [self._exits(view, tables, State.NEW) for view in self.found.views]
         members += [tables[name].frame(State.NEW) for name in self.found.split]
@@ -146,12 +146,12 @@ class Decomposed:
     def maintain(
         self, tables: Mapping[str, FrameTable], work: ViewWork
     ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
-        """The inserted and deleted rows of each view; None if a part outgrows its worker's bound. The parts use the
-        component's own strategy, and their counters are added to the work.
+        """The inserted and deleted rows of each view; None if a part outgrows the memory of a worker. The parts use
+        the component's own strategy, and their counters are added to the work.
 
         A row changes only if some rule, driven by a change below, has a head with its pivot: in the old state, for
-        deletion, or in the new one. The views' new state is not known yet, but where it differs from the old one by
-        a deletion the first kind of head has told already. A head too many does no harm.
+        deletion, or in the new one. The views' new state is not known yet; but the pivots of rows that it lacks are
+        found in the old state. A head too many does no harm.
         """
         driven = self._driven(tables)
         if not driven:
@@ -188,23 +188,23 @@ class Decomposed:
         return sum(tables[name].size for name in (*self.component.reads, *self.found.views)) <= FEW_ROWS
 
     def _in_one_job(self, task: ChangeTask, driven: Sequence[tuple[RulePlan, _Driving]]) -> bool:
-        """Test whether the touched pivots need not be known before the parts are made: few are expected, and the rules
+        """Test whether one job both finds the touched pivots and processes their parts: few are expected, and the rules
         that find them are, once for each relation of a part, few enough to plan in one job."""
         if len(driven) * len(task.given_names) > PLANNED or not all(rows.small for _, rows in driven):
             return False
         return self._received is not None and self._expected(sum(rows.count for _, rows in driven)) <= ONE_JOB
 
     def _expected(self, driving: int) -> float:
-        """Rows that parts will be given, going by the change before."""
+        """The expected input rows of parts, from the last change."""
         return (self._received or 0.0) * driving
 
     def _pivot_types(self) -> tuple[Type, ...]:
-        """The types of the pivot: a column of it can be NULL if it can be so in some view."""
+        """The types of the pivot: a column of it is nullable if it is so in some view."""
         columns = [[self._schemas[view].types[i] for i in self.found.pivots[view]] for view in self.found.views]
         return tuple(next((type for type in same if type.nullable), same[0]) for same in zip(*columns, strict=True))
 
     def _driven(self, tables: Mapping[str, FrameTable]) -> list[tuple[RulePlan, _Driving]]:
-        """The plans of the component that a change below drives, with the rows that do."""
+        """The plans of the component that a change below drives, with the driving rows."""
         assert self.found.component is not None
         statistics = TableStatistics(tables, lambda name: None if name in tables else 0)
         found = []
@@ -223,7 +223,8 @@ class Decomposed:
         return found
 
     def _moved_exits(self, stage: str, tables: Mapping[str, FrameTable]) -> _Driving | None:
-        """Heads of the exits that may come or go: those of the exits' own rules driven by a change below."""
+        """Heads of the exits that may be inserted or deleted: those of the exits' own rules driven by a change
+        below."""
         plans = stage_plans(self.component, stage, TableStatistics(tables))
         driven = [
             (plan, rows)
@@ -238,8 +239,9 @@ class Decomposed:
         return _Driving(united(frames), small=all(rows.small for _, rows in driven), count=count)
 
     def _touched(self, plan: RulePlan, rows: _Driving, tables: Mapping[str, FrameTable]) -> DataFrame:
-        """The pivots of the heads of a plan. The views' old state beside the new one of other relations may hold what
-        neither state does: so a rule that reads both must not fail here: its plan is weakened."""
+        """The pivots of the heads of a plan. The views' old state joined with the new one of other relations may have
+        rows that neither state has, for which a rule must not fail: so the plan of a rule that reads both is
+        weakened."""
         columns = self.found.pivots[plan.head]
         if reads_any(plan, self.found.views):
             return self._heads(replace(weakened(plan, columns, self.found.views), head=_PIVOT), rows, tables)
@@ -293,7 +295,7 @@ class Decomposed:
     ) -> DataFrame:
         """All rows of the task, in this many parts; `here`: all inputs are in the driver."""
         given = given_slots(task)
-        # A part that is given nothing says so: without this row there might be no part at all.
+        # This row makes a part, and so its counters, even if there are no other rows.
         frames = [given.frame(len(members), self._session.range(0, 1, 1, 1).selectExpr("true AS c0"))]
         frames += [given.frame(member, frame) for member, frame in enumerate(members)]
         if parts == 1:
@@ -308,8 +310,8 @@ class Decomposed:
     def _run(
         self, task: LoadTask | ChangeTask, whole: DataFrame, parts: int, work: ViewWork, *, large: bool
     ) -> list[Piece] | None:
-        """The sets of rows that the task makes of the parts; None if one of them outgrew its worker. What is not
-        expected to be large and turns out to be is computed once more, and written."""
+        """The sets of rows that the task makes of the parts; None if one of them outgrew its worker. A result that is
+        unexpectedly large is computed once more, and written."""
         task = task if large else replace(task, most=self._jobs.small)
         out = Slots(task.made)
         frame = whole.mapInArrow(_as_function(task), spark_schema(out.types))
@@ -352,14 +354,14 @@ class Decomposed:
 
 
 class _SharedTables:
-    """Relations that every part needs whole, as Arrow tables of the driver; those of files are fetched once."""
+    """Relations that every part needs whole, as Arrow tables of the driver; files are fetched once."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._fetched: dict[tuple[str, ...], pa.Table] = {}
 
     def rows(self, contents: Mapping[str, Contents]) -> dict[str, SharedRows]:
-        """The relations in some state; files that none of them has are forgotten."""
+        """The relations in some state; the rows of other files are dropped."""
         before, self._fetched = self._fetched, {}
         return {
             name: tuple((insert, self.table(piece, before)) for insert, piece in each.parts())
@@ -381,7 +383,7 @@ class _SharedTables:
 
 
 def bytes_of(tables: Iterable[FrameTable]) -> int:
-    """About what the rows of the tables take."""
+    """The approximate size of the rows of the tables."""
     return sum(table.size * _width(table.types) for table in tables)
 
 
@@ -395,7 +397,7 @@ _TEXT = 24
 
 
 def _as_function(task: LoadTask | ChangeTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The task as Spark wants it."""
+    """The task as a function, which `mapInArrow` requires."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
@@ -407,7 +409,7 @@ def _summed(listed: Piece) -> Counter[str]:
     """The counters of all parts together."""
     total: Counter[str] = Counter()
     assert isinstance(listed, LocalPiece)
-    # Parts may well have the same counters, so these rows are no set.
+    # Parts may have the same counters, so these rows are no set.
     for name, value in rows_from_spark(listed.table, listed.types):
         total[name] += value
     return total
@@ -415,7 +417,7 @@ def _summed(listed: Piece) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Driving:
-    """The rows that drive a plan; `count` is how many of them, or of those they come from, there are."""
+    """The rows that drive a plan; `count` is their number, or that of the rows from which they are derived."""
 
     frame: DataFrame
     small: bool

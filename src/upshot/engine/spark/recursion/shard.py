@@ -1,7 +1,7 @@
 """One part of a decomposed recursion, in a Python worker of Spark: the local engine on the part's own rows.
 
-Rows come in as Arrow, those that all parts need whole with the task itself, and go out as Arrow. Nothing is kept for
-the next task.
+Rows come in as Arrow, relations that all parts need whole with the task itself, and go out as Arrow. Nothing is kept
+for the next task.
 """
 
 from __future__ import annotations
@@ -52,26 +52,23 @@ _BATCH = 1 << 16
 """Rows that go out at a time."""
 
 COUNTED: Types = (SYMBOL, NUMBER)
-"""The last of the sets that a part makes: names of counters, and their values."""
+"""The last set of rows that a part makes: names of counters, and their values."""
 
 PART = "part"
-"""The counter of parts: what a part makes is whole only if it says so."""
+"""The counter of parts: the result of a part without it is incomplete."""
 
 RECEIVED, ROWS, OUTGROWN, HELD_BACK = "received", "rows of set ", "outgrown", "held back"
-"""Rows that a part was given; rows that it made, by set; whether it needs more memory than it may take; whether it has
-more rows than were wanted, and keeps them."""
+"""Counters: input rows of a part; rows that it made, by set; parts that need more memory than they may take; parts with
+more rows than `most`, which return none."""
 
 _NOT_COUNTED = ("rounds", "jobs")
-"""Steps inside a part take no job each: in the driver's count all parts together are one round."""
-
-
-# ---- tasks ------------------------------------------------------------------------------------------------------
+"""Steps inside a part are not counted: for the driver all parts together are one round."""
 
 
 # ---- the plan of all parts ---------------------------------------------------------------------------------------
 
 SharedRows = tuple[tuple[bool, pa.Table], ...]
-"""The rows of a relation that every part needs whole: tables that are inserted and deleted in turn."""
+"""The rows of a relation that every part needs whole: tables to insert (True) or delete in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class ShardPlan:
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """The relations of which a part has its own rows, the views apart."""
+        """The relations of which a part has its own rows, without the views."""
         return (*self.seeds.values(), *self.split)
 
     def types(self, relation: str) -> tuple[Type, ...]:
@@ -126,7 +123,7 @@ def shard_plan(found: Decomposition, places: Mapping[Span, str], limits: Limits)
 
 
 def framed_program(program: CheckedProgram) -> CheckedProgram:
-    """The program over relations whose columns are called as in frames."""
+    """The program over relations whose columns have the names of frames."""
     schemas = {
         name: replace(schema, columns=tuple(Column(f"c{i}", c.type) for i, c in enumerate(schema.columns)))
         for name, schema in program.schemas.items()
@@ -139,8 +136,8 @@ def framed_program(program: CheckedProgram) -> CheckedProgram:
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """Computes the views of a part: rows of the seeds and split relations come in, the views go out. `most` bounds how
-    many rows go out: a part that has more holds them all back."""
+    """Computes the views of a part: rows of the seeds and split relations come in, the views go out. A part with more
+    than `most` rows returns none."""
 
     plan: ShardPlan
     shared: Mapping[str, SharedRows]
@@ -152,14 +149,14 @@ class LoadTask:
 
     @property
     def made(self) -> tuple[Types, ...]:
-        """The types of the sets of rows that go out: the views, then counters."""
+        """The types of the sets of rows of the result: the views, then counters."""
         return (*map(self.plan.types, self.plan.views), COUNTED)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _batches(self, batches)
 
     def run(self, shard: Shard, rows: Sequence[Codes], work: ViewWork) -> Made:
-        """Nothing is counted: all that is made is new."""
+        """The views; nothing is counted, since all their rows are new."""
         return shard.load(dict(zip(self.plan.moving, rows, strict=True)))
 
 
@@ -172,7 +169,7 @@ class ChangeTask:
     shared: Mapping[str, SharedRows]
     inserted: Mapping[str, pa.Table]
     deleted: Mapping[str, pa.Table]
-    """Of the shared relations, what the transaction changes."""
+    """The changes of shared relations in the transaction."""
     moved: tuple[str, ...]
     most: int | None = None
 
@@ -198,7 +195,7 @@ class ChangeTask:
 
 
 def given_slots(task: LoadTask | ChangeTask) -> Slots:
-    """The rows of a part; the last member represents the part itself, which may have no rows."""
+    """The input rows of a part; the last member represents the part itself, which may have no rows."""
     return Slots((*map(task.plan.types, task.given_names), (BOOLEAN,)))
 
 
@@ -230,7 +227,7 @@ def _made(
     total = 0
     try:
         shard.hold_shared(task.shared)
-        # Taken out: once they are coded nobody needs them, and they may be large.
+        # Removed from the list, so that the memory is freed once they are coded.
         coded = shard.coded(task.given_names, given_slots(task).split(rows.pop()))
         for member, codes in task.run(shard, coded, work):
             total += len(codes)
@@ -257,12 +254,12 @@ class Shard(LocalEngine):
         self._plan = plan
 
     def _collect(self) -> None:
-        """Nothing: rows of the part are held outside the tables, and their text must not be reclaimed."""
+        """Do nothing: rows of the part are outside the tables, and their texts must not be reclaimed."""
 
     # ---- shared relations --------------------------------------------------------------------------------------
 
     def hold_shared(self, shared: Mapping[str, SharedRows]) -> None:
-        """Take the shared relations in, and what is derived from them alone."""
+        """Load the shared relations and the views that are derived from them alone."""
         self.install(self._plan.below)
         for name, rows in shared.items():
             self._now.tables[name].reserve(sum(table.num_rows for insert, table in rows if insert))
@@ -283,7 +280,7 @@ class Shard(LocalEngine):
     # ---- a part ------------------------------------------------------------------------------------------------
 
     def coded(self, names: Sequence[str], tables: Sequence[pa.Table]) -> list[Codes]:
-        """The rows of frames of the part's relations; further tables are passed over."""
+        """The rows of frames of the part's relations; further tables are ignored."""
         schemas = self._plan.whole.normal.schemas
         return [
             codes
@@ -294,7 +291,7 @@ class Shard(LocalEngine):
     def load(self, given: Mapping[str, Codes]) -> Made:
         """The views that follow from the part's seeds and split relations."""
         steps = _Steps(given, self._plan.pivots)
-        while steps.left:
+        while steps.remaining:
             self.install(self._plan.whole)
             try:
                 for name, codes in steps.take().items():
@@ -305,7 +302,7 @@ class Shard(LocalEngine):
                     yield member, codes
                     steps.made += len(codes)
             finally:
-                # The views' tables, which were made for this step, go as a whole.
+                # Drops the views' tables, which were made for this step.
                 self.rollback()
 
     def change(self, task: ChangeTask, old: Mapping[str, Codes], new: Mapping[str, Codes], work: ViewWork) -> Made:
@@ -313,7 +310,7 @@ class Shard(LocalEngine):
         moved = {_moved(name): codes for name, codes in new.items()}
         pivots = {**self._plan.pivots, **{_moved(name): self._plan.pivots[name] for name in new}}
         steps = _Steps({**old, **moved}, pivots, expected=sum(map(len, old.values())))
-        while steps.left:
+        while steps.remaining:
             rows = steps.take()
             self._adopt({name: rows[name] for name in old})
             try:
@@ -336,13 +333,13 @@ class Shard(LocalEngine):
                 yield member, self._now.tables[view].listed(field)
 
     def _add_work(self, work: ViewWork) -> None:
-        """Add what the last propagation took for the views."""
+        """Add the counters of the views in the last propagation."""
         for views, done in self.work.views.items():
             if not {*views.split(", ")}.isdisjoint(self._plan.views):
                 work.add(done)
 
     def _adopt(self, rows: Mapping[str, Codes]) -> None:
-        """The part's relations with these rows, as the accepted state; nothing is computed."""
+        """Make these rows of the part's relations the accepted state, without computation."""
         self.install(self._plan.whole)
         try:
             for name, codes in rows.items():
@@ -359,16 +356,16 @@ class Shard(LocalEngine):
         self.accept()
 
     def _forget(self) -> None:
-        """Undo the open change, then let go of the part."""
+        """Undo the open change, then drop the relations of the part."""
         self.rollback()
         self.install(self._plan.below)
         self.propagate()
         self.accept()
 
-    # ---- rows going out ----------------------------------------------------------------------------------------
+    # ---- result rows ----------------------------------------------------------------------------------------
 
     def columns(self, types: Sequence[Type], codes: Codes) -> Iterator[tuple[list[pa.Array], int]]:
-        """Rows as columns of frames, some at a time, and how many they are."""
+        """Rows as columns of frames, some at a time, with their number."""
         values = self._codec.dictionary.values
         texts = None
         if any(type.kind in TEXTUAL for type in types) and 4 * len(codes) > len(values):
@@ -379,7 +376,7 @@ class Shard(LocalEngine):
             yield made or [pa.array([True] * len(part))], len(part)
 
     def _column(self, type: Type, codes: Codes, texts: pa.Array | None) -> pa.Array:
-        """Values of a column; `texts` are all texts by code, made an array if many are sent."""
+        """Values of a column; `texts` are all texts by code, as an array if many are needed."""
         if type.kind in TEXTUAL and texts is not None:
             if not type.nullable:
                 return texts.take(pa.array(codes))
@@ -390,7 +387,7 @@ class Shard(LocalEngine):
 
 
 def _moved(name: str) -> str:
-    """The name of a relation's new rows beside its old ones; no relation of a user has it."""
+    """The name of a relation's new rows beside its old ones; no relation of a user has this name."""
     return f"{name}'"
 
 
@@ -401,10 +398,10 @@ class _Steps:
         self._rows, self._next, self.made = dict(rows), 0, 0
         self._expected = expected
         """The number of rows of the views, if known."""
-        self.left = 1
+        self.remaining = 1
         self._bounds: dict[str, Codes] = {}
         if pivots and sum(map(len, rows.values())) > _FEW:
-            self.left = _BUCKETS
+            self.remaining = _BUCKETS
             for name, codes in rows.items():
                 self._cut(name, codes, pivots[name])
 
@@ -421,11 +418,11 @@ class _Steps:
     def take(self) -> dict[str, Codes]:
         """The rows of the next step: of enough pivots for about `AT_ONCE` derived rows."""
         if not self._bounds:
-            self.left = 0
+            self.remaining = 0
             return self._rows
         first = self._next
         done = self.made / first if first else self._expected / _BUCKETS
-        count = min(self.left, max(1, int(AT_ONCE / done) if done else (self.left if first else 1)))
+        count = min(self.remaining, max(1, int(AT_ONCE / done) if done else (self.remaining if first else 1)))
         self._next += count
-        self.left -= count
+        self.remaining -= count
         return {name: self._rows[name][bounds[first] : bounds[first + count]] for name, bounds in self._bounds.items()}

@@ -1,8 +1,8 @@
 """Backward/forward on Spark: the search for other proofs as rounds of joins.
 
 A step of the search is a job, so all rows search at once, and widen the search from step to step: each row without a
-proof first searches one premise of another derivation, then two, four, and so on. What was looked at only for the sake
-of rows that are proven by now is let go: it may never have lost a derivation.
+proof first searches one premise of another derivation, then two, four, and so on. Premises that were searched only for
+rows that are proven by now are dropped: they may never have lost a derivation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from upshot.syntax.ast import Variable
 _FEWER = 4
 """Once this many times fewer rows are without a proof, the search restarts narrow, for those alone."""
 
-_SEARCHED = "rows asked for"
-"""The name of rows paired with the rows that request them; no relation has this name."""
+_SEARCHED = "searched premises"
+"""The name of premises paired with the rows that search them; no relation has this name."""
 
 Rows = dict[str, Piece]
 """Rows of each view of the component."""
@@ -36,16 +36,16 @@ Rows = dict[str, Piece]
 class BackwardForwardPropagation(Propagation):
     """A row of the views is deleted only after a search for another proof has failed. [Motik et al. 2015]
 
-    `visited` are the rows that need no search: deleted, proven, or in the current wave; `unproven` are those of the
+    `visited` are the rows that need no search: deleted, proven, or in the current wave; `unproven` are the rows of the
     search without a proof so far.
     """
 
     def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
-        """The rows that have no proof any more, which are both the overestimate and what remains of it."""
+        """The rows without a proof, which are both the over-deleted rows and those that are not rederived."""
         self._gone, self._proven = self._nothing(), self._nothing()
         self._visited, self._unproven = self._nothing(), self._nothing()
         self._old = dict(self._working)
-        """The old state, without what earlier waves have taken: no search comes back to it."""
+        """The old state without the rows that earlier waves have deleted."""
         self._open, self._width = dict(self._working), 1
         """The rows that can be searched, and how many of them per searching row."""
         plans = self._plans("delete")
@@ -77,7 +77,7 @@ class BackwardForwardPropagation(Propagation):
         self._restart(lost)
         yield from self._look_at(lost)
         begun, width = _count(lost), 1
-        while _count(left := (yield from self._left(lost))):
+        while _count(left := (yield from self._lost_without_proof(lost))):
             if _FEWER * _count(left) <= begun:
                 self._restart(left)
                 begun, width = _count(left), 1
@@ -92,7 +92,7 @@ class BackwardForwardPropagation(Propagation):
         return {}
 
     def _restart(self, left: Rows) -> None:
-        """Let go of all rows of the search but these."""
+        """Drop all rows of the search but these."""
         self._visited, self._unproven = self._nothing(), self._nothing()
         for view in self._views:
             rows = left.get(view, nothing(self._views[view].types))
@@ -100,7 +100,7 @@ class BackwardForwardPropagation(Propagation):
                 self._visited[view] = self._visited[view].plus(piece)
             self._unproven[view] = self._unproven[view].plus(rows)
 
-    def _left(self, lost: Rows) -> Steps[Rows]:
+    def _lost_without_proof(self, lost: Rows) -> Steps[Rows]:
         """The lost rows without a proof so far."""
         left = {}
         for view, rows in lost.items():
@@ -108,7 +108,7 @@ class BackwardForwardPropagation(Propagation):
         return left
 
     def _look_at(self, rows: Rows) -> Steps[None]:
-        """Proofs of these rows from what is proven, and of all in the search that follows from them."""
+        """Prove these rows from proven ones, and rows of the search from them."""
         self.work.asked += _count(rows)
         self._driving = {(view, Change.DELETED): each for view, each in rows.items() if each.count}
         yield from self._rounds(

@@ -1,4 +1,4 @@
-"""One component of views in one attempt of a commit: from the change of what it reads to its own, round by round."""
+"""One component of views in one attempt of a commit: from the change of its inputs to its own, round by round."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SIGN = {Action.GAIN: 1, Action.LOSE: -1}
 
 @dataclass(frozen=True, slots=True)
 class ComponentStart:
-    """The start of a component in a commit. `fresh`: its views are computed from nothing; `rule_change`: they follow
-    from the old rules to the present ones; `recursion`: it runs whole in the tasks of one job."""
+    """The start of a component in a commit. `fresh`: its views are computed from nothing; `rule_change`: they follow a
+    change of their rules; `recursion`: all rounds may run in the driver or in one job."""
 
     fresh: bool = False
     rule_change: RuleChange | None = None
@@ -43,7 +43,7 @@ class ComponentStart:
 
 
 class Propagation:
-    """The tables of what it reads are settled when it runs; its own are settled by it."""
+    """Settles the tables of the views; those that they read are settled before."""
 
     def __init__(
         self, plan: ComponentPlan, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], jobs: Jobs,
@@ -58,7 +58,7 @@ class Propagation:
         self._working = {view: table.committed for view, table in self._views.items()}
         """The new state of the views so far."""
         self._driving: dict[tuple[str, Change], Piece] = {}
-        """The rows that drive the rules of the next round, for the component's own views."""
+        """The new rows of the component's own views, which drive the rules of the next round."""
 
     # ---- strategies --------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Propagation:
                     yield from settle_whole(self._views[view], Contents.of(rows), self._session)
                 return
         self._working = {view: Contents(table.types) for view, table in self._views.items()}
-        # What is read decides how much to expect; what turns out to be small comes back to the driver.
+        # Many input rows let expect a large result; one that is small comes back to the driver.
         large = sum(self._tables[name].new.count for name in self.plan.reads) > self._small
         yield from self._rounds("load", Change.INSERTED, self._working, present=False, take=self._insert, large=large)
         for view, table in self._views.items():
@@ -120,8 +120,8 @@ class Propagation:
 
     def _maintain(self) -> Steps[None]:
         """Algorithm 1. Over-deletion ends before rederivation starts: a row rederived early may depend on one still to
-        be deleted. [Staudt & Jarke 1996, section 3.1] If the rules change too, rows that the old rules derive are
-        deleted by their own deletion rules, so that nothing depends on a removed rule."""
+        be deleted. [Staudt & Jarke 1996, section 3.1] If the rules change too, rows of removed rules are deleted by the
+        deletion rules of these, so that no row depends on a removed rule."""
         if (yield from self._maintain_whole()):
             return
         large = self._reads_much()
@@ -129,7 +129,7 @@ class Propagation:
         yield from self._insertions(over, remaining, large=large)
 
     def _deletions(self, *, large: bool) -> Steps[tuple[dict[str, Contents], dict[str, Contents]]]:
-        """The rows that may have gone, and what remains of them after rederivation; neither is in the new state."""
+        """The over-deleted rows, and those of them that are not rederived."""
         over = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("delete"):
             yield from self._rounds("delete", Change.DELETED, over, present=False, take=_adding_to(over), large=large)
@@ -147,7 +147,7 @@ class Propagation:
     def _insertions(
         self, over: Mapping[str, Contents], remaining: Mapping[str, Contents], *, large: bool
     ) -> Steps[None]:
-        """Compute the insertions, after which the views are settled."""
+        """Compute the insertions and settle the views."""
         inserted = {view: Contents(table.types) for view, table in self._views.items()}
         if self._has_seeds("insert"):
             adding = _adding_to(inserted)
@@ -165,7 +165,7 @@ class Propagation:
             table.settle_change(new, gone)
 
     def _maintain_whole(self) -> Steps[bool]:
-        """All rounds in the driver, or in parts, with the same strategy; false where that cannot be done."""
+        """Run all rounds in the driver, or in parts, with the same strategy; false if that is not possible."""
         if self._recursion is None or self._rule_change is not None:
             return False
         found = yield from self._recursion.maintain(self._tables, self.work)
@@ -187,7 +187,7 @@ class Propagation:
         return take
 
     def _count(self, stage: str) -> Steps[None]:
-        """The derivations that come and go, added to those there were."""
+        """Add the gained and lost derivations to the counts."""
         (table,) = self._views.values()
         plans = [plan for plan in self._plans(stage) if self._driven(plan)]
         large = stage == "load" and sum(self._tables[name].new.count for name in self.plan.reads) > self._small
@@ -196,8 +196,8 @@ class Propagation:
         yield from count(table, counted, self._session, self.work, afresh=stage == "load", large=large)
 
     def _signed_heads(self, plans: Sequence[RulePlan], *, small: bool) -> list[DataFrame]:
-        """The heads of each plan, with a last column that says whether derivations come (1) or go (-1). Plans that
-        differ only in that are one, if few rows drive them: what they join with is read once."""
+        """The heads of each plan, with 1 for gained and -1 for lost derivations in a last column. Two plans that differ
+        only in this are one, if few rows drive them: so the rows that they join are read once."""
         left, frames = list(plans), []
         while left:
             plan = left.pop(0)
@@ -229,8 +229,8 @@ class Propagation:
         self, stage: str, change: Change, known: dict[str, Contents], *, present: bool, take: Taken,
         held: dict[str, Contents] | None = None, large: bool = False,
     ) -> Steps[None]:  # fmt: skip
-        """Rounds of a stage until one finds nothing. A derived row is new if it is, or is not, `present` in what is
-        `known`; `take` adds it to whatever it belongs to, `known` and `held` included."""
+        """Rounds of a stage until one finds nothing. A derived row is new if it is, or is not, `present` in the `known`
+        rows; `take` adds it to all sets that it belongs to, among them `known` and `held`."""
         plans = self._plans(stage)
         due = [plan for plan in plans if plan.seed and self._driven(plan)]
         number = 0
@@ -262,7 +262,7 @@ class Propagation:
         return (yield from new_rows(derived, known, self._session, self.work, present=present, large=large))
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
-        # What a few changed rows join with is few; what all rows of relations join with may be anything.
+        # Few changed rows join few rows; all rows of a relation may join any number.
         small = small and plan.driver is not None and plan.driver.change is not Change.ALL
         return heads(plan, self._read, self._drive, session=self._session, schemas=self._schemas, small=small)
 
@@ -301,7 +301,7 @@ class Propagation:
         return table.new.count if state is State.NEW else table.committed.count
 
     def _reads_much(self) -> bool:
-        """Test whether the inserted or deleted rules, which are evaluated whole, read more than the driver holds."""
+        """Test whether the added or removed rules, which are evaluated whole, read more than the driver holds."""
         change = self._rule_change
         if change is None:
             return False

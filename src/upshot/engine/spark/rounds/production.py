@@ -1,4 +1,4 @@
-"""Production rules on Spark: a rule's turn is a job, and contents never change, so `old` is what the rule saw last."""
+"""Production rules on Spark: a rule's turn is a job. Contents never change, so `old` is the state at its last turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upshot.spark.types import framed
 from upshot.strategies.production_rules import MATERIALIZE, ProductionRule, RulePurpose
 
 _CHANGE = {INSERTED: Change.INSERTED, DELETED: Change.DELETED}
-_ASKED = LocalPiece.of([()], ())
+_STARTED = LocalPiece.of([()], ())
 
 
 class PieceSets:
@@ -40,17 +40,17 @@ class PieceSets:
 
 
 class ProductionPropagation(Propagation):
-    """The views are kept by nothing but their production rules."""
+    """Views that are maintained by their production rules alone."""
 
     def _load(self) -> Steps[None]:
-        """From nothing: the `start` rules put the first round, the insertion rules do the rest."""
+        """From nothing: the `start` rules insert the first rows, the insertion rules the others."""
         self._working = {view: Contents(table.types) for view, table in self._views.items()}
-        yield from self._process({(MATERIALIZE, INSERTED): _ASKED})
+        yield from self._process({(MATERIALIZE, INSERTED): _STARTED})
         for view, table in self._views.items():
             yield from settle_whole(table, self._working[view], self._session)
 
     def _maintain(self) -> Steps[None]:
-        """From the changes of what is read, which trigger the rules."""
+        """From the changes of the inputs, which trigger the rules."""
         changes: dict[tuple[str, str], Piece] = {}
         for name in sorted(self.plan.reads):
             table = self._tables[name]
@@ -66,7 +66,7 @@ class ProductionPropagation(Propagation):
         self._seen: dict[str, dict[str, Contents]] = {}
         self._before = dict(self._working)
         self._contexts: dict[str, tuple[dict[str, Contents], dict[tuple[str, Change], Piece]]] = {}
-        """Of the rules whose turn it is: what `old` views are, and what drives them."""
+        """For each rule in its turn: its `old` views, and the rows that drive it."""
         self._written = {
             (view, operation): Contents(table.types)
             for view, table in self._views.items()
@@ -84,7 +84,7 @@ class ProductionPropagation(Propagation):
                 processor.changed(view, some[0].clause.head.state, rows)
 
     def _turns(self, turns: Sequence[Consideration[Piece]], rules: Sequence[ProductionRule]) -> Steps[dict[str, Piece]]:
-        """Evaluate rules of one group in one job; by view, the rows that they really put or took."""
+        """Evaluate rules of one group in one job; by view, the rows that they effectively inserted or deleted."""
         self.work.rounds += 1
         statistics = TableStatistics(self._tables, self._size)
         plans = []
@@ -93,8 +93,7 @@ class ProductionPropagation(Propagation):
             relation, operation = rule.trigger
             if relation in self._views:
                 driving[relation, _CHANGE[operation]] = getattr(turn.window.of(relation), operation)
-            # A rule's window on the views of its stratum began when it last had its turn, on what is below with the
-            # wave.
+            # A rule's window on the views of its stratum began at its last turn, on relations below with the wave.
             self._contexts[rule.name] = self._seen.get(rule.name, self._before), driving
             self._seen[rule.name] = dict(self._working)
             plans.append(replace(production_plan(rule, statistics), head=rule.view))
