@@ -25,7 +25,7 @@ from upshot.engine.spark.recursion.shard import (
     given_slots,
     shard_plan,
 )
-from upshot.engine.spark.storage.slots import Slots
+from upshot.engine.spark.storage.requests import Slots
 from upshot.plan import compile_program
 from upshot.plan.pivot import Decomposition, decomposition
 from upshot.spark.types import rows_for_spark, rows_from_spark

@@ -188,7 +188,7 @@ def follow(lab: Lab, components: list[Followed]) -> int:
         due = [each for each in components if number + 1 < len(each.states)]
         for each in due:
             each.stage(number)
-            if number and each.decomposed.driver.fits(each.tables):
+            if number and each.decomposed.fits_driver(each.tables):
                 # An attempt that is not accepted leaves no trace.
                 lab.answers.run(each.decomposed.maintain(each.tables, ViewWork()))
             changed = lab.answers.run(each.decomposed.maintain(each.tables, ViewWork()))

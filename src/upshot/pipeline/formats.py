@@ -1,5 +1,5 @@
-"""The formats of sources and sinks, one record each: its keys in the pipeline file, its opener, and the packages of
-Spark that it needs.
+"""The keys of a pipeline file, and the formats of sources and sinks, one record each: its keys, its opener, and the
+packages of Spark that it needs.
 
 To add one: its record here, and a module in `sources` or `sinks`. These are imported when one is opened: they need
 pyspark, and a mistake in the file is reported before that is loaded.
@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from upshot.pipeline.config.config_keys import Key
-
 if TYPE_CHECKING:
     from upshot.core.schema import Schema
     from upshot.pipeline.config.config import SinkConfig, SourceConfig
@@ -21,6 +19,46 @@ if TYPE_CHECKING:
     from upshot.pipeline.sinks.sink import Sink
     from upshot.pipeline.sources import PipelineSource
     from upshot.pipeline.sources.reading.journal import Staging
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`kind` is text, character, encoding, path (of this machine), location (a path or a URI), flag, count, seconds,
+    bytes, age, texts, settings or retention; `choices` are the texts it takes, if not any; a key with a `default` may
+    be left out."""
+
+    kind: str = "text"
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    default: Any = None
+
+
+PIPELINE = {
+    "name": Key(required=True),
+    "program": Key("path", required=True),
+    "state": Key("location", required=True),
+    "actions": Key("path", default=""),
+    "engine": Key(choices=("auto", "local", "spark"), default="auto"),
+    "memory": Key("bytes"),
+    "keep": Key("retention"),
+    "trigger": Key("seconds", default=1.0),
+    "metrics": Key("location", default=""),
+    "delta": Key(choices=("auto", "spark", "deltalake"), default="auto"),
+    "packages": Key("texts", default=()),
+    "spark": Key("settings"),
+}
+
+RETENTION = {"commits": Key("count"), "bytes": Key("bytes"), "age": Key("age")}
+"""The keys of a table `keep`: the bounds of `connect(keep=…)`."""
+
+ICEBERG = (
+    "Iceberg has packages for Spark 4.0 (from 1.10.0) and 4.1 (from 1.11.0), none for 4.2: use a Delta table "
+    "until `iceberg-spark-runtime-4.2_2.13` is released"
+)
+"""The reason that there is no `format = "iceberg"`."""
+
+
+# ---- formats -----------------------------------------------------------------------------------------------
 
 Opener = TypeVar("Opener")
 

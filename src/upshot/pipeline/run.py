@@ -23,9 +23,8 @@ from upshot.database.database import Database
 from upshot.database.program.compile import Compiled
 from upshot.database.rules.actions import Function
 from upshot.pipeline.batch.batch import BatchRunner
-from upshot.pipeline.batch.checkpoint import Checkpoint, read_checkpoint, refuse_mismatch, take_back
 from upshot.pipeline.batch.positions import Positions
-from upshot.pipeline.batch.record import Recorded, recorded
+from upshot.pipeline.batch.record import Checkpoint, Recorded, read_checkpoint, recorded, refuse_mismatch, take_back
 from upshot.pipeline.config.config import PipelineConfig, read_config
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement, offer

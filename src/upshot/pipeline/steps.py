@@ -10,6 +10,7 @@ recorded one continues with `publish`.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -17,6 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import TypeVar
+
+from upshot.core.errors import Error
 
 
 class Step(StrEnum):
@@ -86,3 +90,25 @@ class Stopwatch:
         finally:
             taken = time.perf_counter() - began
             self.seconds[step.value] = self.seconds.get(step.value, 0.0) + taken
+
+
+# ---- attempts ----------------------------------------------------------------------------------------------
+
+log = logging.getLogger("upshot.pipeline")
+
+ATTEMPTS = 3
+
+Result = TypeVar("Result")
+
+
+def tried(what: str, attempt: Callable[[], Result]) -> Result:
+    """The result of the first successful attempt, as after a lost worker or a conflict with another writer of a table.
+    Errors that are not `retryable`, and the last one, are raised."""
+    for number in range(1, ATTEMPTS):
+        try:
+            return attempt()
+        except Error as error:
+            if not error.retryable:
+                raise
+            log.warning("%s, attempt %d of %d: %s", what, number, ATTEMPTS, error.message)
+    return attempt()

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from upshot.core.errors import EngineError
-from upshot.pipeline.batch.attempts import tried
 from upshot.pipeline.batch.positions import Positions, write_positions
 from upshot.pipeline.data_source import FORMAT, Movement, movements, register_positions
+from upshot.pipeline.steps import tried
 from upshot.spark.failures import translated
 from upshot.spark.location import spark_path
 

@@ -19,6 +19,7 @@ from upshot.engine.local.storage.storage import Storage
 from upshot.engine.spark.demand.on_demand import OnDemandTask
 from upshot.engine.spark.frames.joins import one_task
 from upshot.engine.spark.frames.rule_frames import heads
+from upshot.engine.spark.installed import Installed
 from upshot.engine.spark.rounds.backward_forward import BackwardForwardPropagation
 from upshot.engine.spark.rounds.component import ComponentStart, Propagation
 from upshot.engine.spark.rounds.production import ProductionPropagation
@@ -40,22 +41,17 @@ class Attempt:
     written are removed by the engine."""
 
     def __init__(
-        self, plan: ProgramPlan | None, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema], jobs: Jobs,
-        limits: Limits, starts: Mapping[tuple[str, ...], ComponentStart], on_demand: OnDemandTask | None = None, *,
-        assumes: bool = False,
-    ) -> None:  # fmt: skip
+        self, installed: Installed, jobs: Jobs, limits: Limits, on_demand: OnDemandTask | None, *, assumes: bool
+    ) -> None:
         """`assumes`: statements may be assumed to have an effect, which is looked up in the job of the first round."""
         skipped = on_demand.views.strategies if on_demand is not None else {}
-        self._plan = plan
+        self._installed, self._plan, self._tables = installed, installed.plan, installed.tables
         # Guards are made from the present rules; in an open definition, views may follow from the earlier ones.
-        defines = any(each.fresh or each.rule_change is not None for each in starts.values())
-        defines = defines or (on_demand is not None and on_demand.defines)
+        defines = bool(installed.fresh or installed.rule_changes) or (on_demand is not None and on_demand.defines)
         self._screens = limits.optimizations.screening and not defines
-        self._components: Sequence[ComponentPlan] = plan.components if plan is not None else ()
-        self._components = [each for each in self._components if each.views[0] not in skipped]
-        self._on_demand = on_demand
-        self._tables, self._schemas, self._jobs, self._limits = tables, schemas, jobs, limits
-        self._starts = starts
+        components: Sequence[ComponentPlan] = self._plan.components if self._plan is not None else ()
+        self._components = [each for each in components if each.views[0] not in skipped]
+        self._on_demand, self._jobs, self._limits = on_demand, jobs, limits
         self._running: dict[str, Propagation] = {}
         self._assumes = assumes
         self.has_assumed = False
@@ -104,7 +100,10 @@ class Attempt:
             yield from screen(self._plan, table, self._jobs.session, self._limits)
 
     def _begin(self, component: ComponentPlan) -> Steps[None] | None:
-        start = self._starts.get(component.views, ComponentStart())
+        views, installed = component.views, self._installed
+        start = ComponentStart(
+            views in installed.fresh, installed.rule_changes.get(views), installed.recursions.get(views)
+        )
         if not start.fresh and start.rule_change is None:
             if not any(self._tables[name].matters for name in component.reads):
                 return None
@@ -114,7 +113,7 @@ class Attempt:
             # Production rules do not follow a change of rules themselves.
             component = start.rule_change.after
         kind = _KINDS.get(component.strategy.procedure, Propagation)
-        propagation = kind(component, self._tables, self._schemas, self._jobs, self._limits, start)
+        propagation = kind(component, self._tables, installed.schemas, self._jobs, self._limits, start)
         self._running[_name(component)] = propagation
         return propagation.run()
 

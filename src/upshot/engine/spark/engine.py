@@ -22,7 +22,6 @@ from upshot.engine.spark.frames.rule_frames import lenient_digits
 from upshot.engine.spark.installed import Installed, QueryRequest, answered, discard
 from upshot.engine.spark.recursion.parts import MOST_SHARED
 from upshot.engine.spark.recursion.recursion import Recursion
-from upshot.engine.spark.rounds.component import ComponentStart
 from upshot.engine.spark.storage.driver_copy import DriverMemory
 from upshot.engine.spark.storage.input_rows import InputRows, adopted
 from upshot.engine.spark.storage.pieces import SMALL, Contents, Piece
@@ -308,10 +307,7 @@ class SparkEngine:
     def _propagated(self, *, assumes: bool) -> list[str]:
         """Settle all tables, and name those that change. A failure may be due to an assumption about the statements;
         then the attempt is repeated without it."""
-        attempt = Attempt(
-            self._now.plan, self._now.tables, self._now.schemas, self._jobs, self._limits,
-            self._starts(), self._task_on_demand(), assumes=assumes,
-        )  # fmt: skip
+        attempt = Attempt(self._now, self._jobs, self._limits, self._task_on_demand(), assumes=assumes)
         try:
             changed = attempt.run(self._staged)
         except Exception as error:
@@ -327,14 +323,6 @@ class SparkEngine:
             return changed
         self._undo_attempt()
         return self._propagated(assumes=False)
-
-    def _starts(self) -> dict[tuple[str, ...], ComponentStart]:
-        now = self._now
-        fresh = now.fresh if self._before is not None else frozenset()
-        return {
-            views: ComponentStart(views in fresh, now.rule_changes.get(views), now.recursions.get(views))
-            for views in {*fresh, *now.rule_changes, *now.recursions}
-        }
 
     def _task_on_demand(self) -> OnDemandTask | None:
         now = self._now

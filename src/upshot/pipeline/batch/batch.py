@@ -17,19 +17,17 @@ from upshot.core.schema import Role, Schema
 from upshot.database.changes import ChangeSet
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
-from upshot.pipeline.batch.attempts import tried
-from upshot.pipeline.batch.checkpoint import mismatch
 from upshot.pipeline.batch.positions import Position
 from upshot.pipeline.batch.quarantine import quarantine_path, remove_batch
 from upshot.pipeline.batch.ranges import Range, read_range
-from upshot.pipeline.batch.record import Recorded, changes_of_batch, recorded
+from upshot.pipeline.batch.record import Recorded, changes_of_batch, mismatch, recorded
 from upshot.pipeline.config.config import PipelineConfig
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.data_source import Movement
 from upshot.pipeline.metrics import BatchMetrics, RuleMetrics, SourceMetrics, ViewMetrics
 from upshot.pipeline.sinks.catch_up import Publication
 from upshot.pipeline.sources import PipelineSource
-from upshot.pipeline.steps import Point, Step, Stopwatch, reached
+from upshot.pipeline.steps import Point, Step, Stopwatch, reached, tried
 from upshot.spark.session import without_call_sites
 
 _SIDE_BY_SIDE = 4

@@ -19,9 +19,18 @@ from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.errors import ProgramError, UsageError, system_reason
 from upshot.core.span import Source, Span
 from upshot.core.time_spans import time_span
-from upshot.pipeline.config.config_keys import ICEBERG, PIPELINE, RETENTION, Key
 from upshot.pipeline.config.toml_places import read_toml
-from upshot.pipeline.formats import SINK_KEYS, SINKS, SOURCE_KEYS, SOURCES, PipelineFormat
+from upshot.pipeline.formats import (
+    ICEBERG,
+    PIPELINE,
+    RETENTION,
+    SINK_KEYS,
+    SINKS,
+    SOURCE_KEYS,
+    SOURCES,
+    Key,
+    PipelineFormat,
+)
 from upshot.spark.lake_path import AnyPath, located
 from upshot.spark.location import has_scheme
 

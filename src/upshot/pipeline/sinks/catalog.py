@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from upshot.core.errors import UsageError
-from upshot.pipeline.config.config_keys import ICEBERG
+from upshot.pipeline.formats import ICEBERG
 from upshot.pipeline.sinks.delta import DeltaLog, DeltaView
 from upshot.pipeline.sinks.delta_spark import SparkDelta
 from upshot.pipeline.sinks.failures import spark_writes
 from upshot.pipeline.sinks.sink import not_ours
 from upshot.pipeline.sinks.tables import Data, frame_of
 from upshot.pipeline.steps import Point, reached
-from upshot.spark.catalog import delta_location, quoted_name, table_format
-from upshot.spark.delta import has_delta
+from upshot.spark.delta import delta_location, has_delta, quoted_name, table_format
 
 
 def catalog_writer(session: Any, partitions: tuple[str, ...]) -> CatalogDelta:

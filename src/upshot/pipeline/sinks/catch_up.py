@@ -14,12 +14,11 @@ from upshot.core.errors import DataError, UsageError
 from upshot.core.span import Span
 from upshot.database.changes import Changes
 from upshot.database.database import Database
-from upshot.pipeline.batch.attempts import tried
 from upshot.pipeline.config.toml_places import placed
 from upshot.pipeline.lock import unusable_state, writing
 from upshot.pipeline.sinks.folders import write_json
 from upshot.pipeline.sinks.sink import Sink
-from upshot.pipeline.steps import Step, reached
+from upshot.pipeline.steps import Step, reached, tried
 from upshot.spark.lake_path import AnyPath
 
 _SIDE_BY_SIDE = 4

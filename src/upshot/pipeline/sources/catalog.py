@@ -13,7 +13,7 @@ from upshot.pipeline.sources.delta import DeltaSource
 from upshot.pipeline.sources.reading.fitting import SourceBatch, table_rows
 from upshot.pipeline.sources.reading.listing import missing
 from upshot.pipeline.sources.reading.staged import SnapshotSource, SnapshotTable
-from upshot.spark.catalog import delta_location
+from upshot.spark.delta import delta_location
 from upshot.spark.lake_path import AnyPath, located
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from upshot.engine.spark.recursion.shard import (
     shard_plan,
 )
 from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, Piece, local_and_files, nothing, united
-from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps, lost_rows
-from upshot.engine.spark.storage.slots import Slots
+from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Slots, Steps, lost_rows
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
 from upshot.plan.choice import read_by

@@ -48,7 +48,7 @@ class Recursion:
 
     def load(self, tables: Mapping[str, FrameTable], work: ViewWork) -> dict[str, Piece] | None:
         """The rows of the views in the new state."""
-        found = self.driver.load(tables, work) if self._fits_driver(tables) else None
+        found = self.driver.load(tables, work) if self.fits_driver(tables) else None
         if found is None and self.parts is not None and self.parts.is_usable(tables):
             found = self.parts.load(tables, work)
         if found is None and self._best:
@@ -60,7 +60,7 @@ class Recursion:
     ) -> Steps[dict[str, tuple[Piece, Piece]] | None]:
         """The inserted and the deleted rows of each view, by the component's own strategy; its counters are added to
         the work."""
-        found = self.driver.maintain(tables, work) if self._fits_driver(tables) else None
+        found = self.driver.maintain(tables, work) if self.fits_driver(tables) else None
         if found is None and self.parts is not None and self.parts.is_usable(tables):
             found = yield from self.parts.maintain(tables, work)
         if found is None and self._best:
@@ -75,7 +75,8 @@ class Recursion:
     def _tables(self, tables: Mapping[str, FrameTable]) -> list[FrameTable]:
         return [tables[name] for name in (*self.component.reads, *self.component.views)]
 
-    def _fits_driver(self, tables: Mapping[str, FrameTable]) -> bool:
+    def fits_driver(self, tables: Mapping[str, FrameTable]) -> bool:
+        """Test whether the driver may hold the inputs and the views."""
         return self.driver.fits(self._tables(tables))
 
     def _too_large(self, tables: Mapping[str, FrameTable]) -> LimitError:
@@ -88,7 +89,7 @@ class Recursion:
 
     def describe(self, tables: Mapping[str, FrameTable]) -> str:
         """Describe the execution of the component, with the reason."""
-        if self._fits_driver(tables):
+        if self.fits_driver(tables):
             return "load and change in the driver, which holds what is read and the views: no job takes part"
         reason = self.driver.refusal(self._tables(tables))
         if self._best:

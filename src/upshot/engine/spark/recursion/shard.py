@@ -24,7 +24,7 @@ from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS
 from upshot.engine.local.storage.arrow_codec import decode_table
 from upshot.engine.local.storage.codec import null_code
 from upshot.engine.local.storage.restore import read_rows
-from upshot.engine.spark.storage.slots import Slots
+from upshot.engine.spark.storage.requests import Slots
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import ViewWork
 from upshot.plan.pivot import Columns, Decomposition
