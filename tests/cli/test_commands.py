@@ -447,3 +447,12 @@ def test_what_if_tells_what_rules_would_change_in_base_relations(upshot: Run, wr
         "low": {"insert": [["nail"]], "delete": []},
         "negative": {"insert": [["nail"]], "delete": []},
     }
+
+
+def test_query_warns_of_a_variable_that_is_probably_text(upshot: Run, tmp_path: Path) -> None:
+    file = tmp_path / "access.dl"
+    file.write_text('.decl access(p: symbol, r: symbol)\naccess("ann", "read").\n')
+    ended = upshot("query", file, "access(ann, R)")
+    assert (ended.code, ended.out) == (0, "ann\tread\n")
+    assert "warning[unquoted-constant]: `ann` is a variable that occurs once" in ended.err
+    assert upshot("query", file, 'access("ann", R)').err == ""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -149,7 +150,7 @@ def test_a_missing_package_is_named_with_how_to_install_it(
         getattr(loaded.rows("path"), call)()
     assert error.value.code == "missing-package"
     assert f"`{package}`" in error.value.message
-    assert error.value.help == "pip install 'upshot[frames]'"
+    assert error.value.help == "run `pip install '.[frames]'` in a clone of Upshot"
 
 
 def test_to_spark_takes_a_session(loaded: upshot.Database) -> None:
@@ -284,3 +285,26 @@ def test_pandas_keeps_every_value_of_columns_that_can_be_null() -> None:
             tx.insert("r", frame)
         assert other.rows("r") == db.rows("r")
         assert db.query("r(I, A, _, _, _, _, _, _, _, _, _, _), I < 0").to_pandas().dtypes["A"] == "Int64"
+
+
+@pytest.mark.parametrize(
+    ("query", "warned"),
+    [
+        ("access(ann, R)", ["ann"]),
+        ("access(ann, read)", ["ann", "read"]),
+        ("access(_, bob), !access(bob, _)", []),
+        ("access(person, R), access(x, R)", []),
+        ("age(ann)", []),
+    ],
+)
+def test_a_query_warns_of_variables_that_are_probably_text_without_quotes(
+    db: upshot.Database, query: str, warned: list[str]
+) -> None:
+    db.define(".decl access(person: symbol, right: symbol)\n.decl age(x: number)")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        db.query(query)
+    found = [each.message.diagnostic for each in caught if isinstance(each.message, upshot.QueryWarning)]
+    assert [each.span.text for each in found if each.span is not None] == warned
+    assert {each.code for each in found} <= {"unquoted-constant"}
+    assert all(each.filename == __file__ for each in caught)

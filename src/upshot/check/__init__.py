@@ -15,7 +15,7 @@ from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.check.checking import check, with_findings
-    from upshot.check.clause.query import binding, check_query
+    from upshot.check.clause.query import binding, check_query, unquoted_constants
     from upshot.check.printing import print_checked, print_clause
     from upshot.check.program import CheckedProgram, Clause, Constraint, Literal, ViewOptions
     from upshot.check.strata import stratify
@@ -34,6 +34,7 @@ else:
             "print_checked": "upshot.check.printing",
             "print_clause": "upshot.check.printing",
             "stratify": "upshot.check.strata",
+            "unquoted_constants": "upshot.check.clause.query",
             "with_findings": "upshot.check.checking",
         },
     )
@@ -50,5 +51,6 @@ __all__ = [
     "print_checked",
     "print_clause",
     "stratify",
+    "unquoted_constants",
     "with_findings",
 ]

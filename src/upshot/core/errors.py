@@ -120,6 +120,14 @@ class VerifyError(Error):
     pass
 
 
+class QueryWarning(UserWarning):
+    """A valid query that probably does not mean what its author intends; `diagnostic` has place and help."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(f"{diagnostic.message}; {diagnostic.help}")
+        self.diagnostic = diagnostic
+
+
 def unknown_relation(
     name: str, known: Iterable[str], *, otherwise: str | None = None, code: str = "unknown-relation"
 ) -> UsageError:

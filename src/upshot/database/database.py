@@ -312,9 +312,9 @@ class Database(AsksWhy, Revises):
 
     def query(self, text: str, /, **parameters: Any) -> Rows:
         """The answers to a rule body; `$x` takes the value of the parameter `x`. Inside an open transaction the answer
-        comes from the state before it."""
+        comes from the state before it. `QueryWarning` if a variable looks like text without quotes."""
         self._state.open()
-        return queries.query.query(self._state, text, parameters)
+        return queries.query.query(self._state, text, parameters, warns=True)
 
     def sql(self, text: str, /, **parameters: Any) -> Rows:
         """The answer to a query in SQL, each row once, in the order of its ORDER BY; `:x` takes the value of the

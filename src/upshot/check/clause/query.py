@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -15,10 +16,11 @@ from upshot.check.findings import Findings
 from upshot.check.functors import Functors, resolved
 from upshot.check.names.names import NameCheck
 from upshot.check.names.type_names import types_of
-from upshot.check.names.variables import fresh_name, occurrences, walk
+from upshot.check.names.variables import atoms, fresh_name, occurrences, walk
 from upshot.check.program import Clause
 from upshot.check.strata import stratify
 from upshot.check.types.constants import natural_type
+from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import BOOLEAN, DATE, FLOAT, TIMESTAMP, Kind, Type
@@ -57,6 +59,25 @@ def check_query(
     findings.raise_errors()
     schema = Schema(name, tuple(Column(c, t) for c, t in zip(columns, types, strict=True)), Role.VIEW)
     return schema, tuple(m.clause for m in made)
+
+
+def unquoted_constants(formula: Formula, schemas: Mapping[str, Schema]) -> list[Diagnostic]:
+    """Warn of variables that are probably text without quotes: in lower case, used once, in a column of text.
+
+    A variable of one letter, or with the name of its column, is taken for a variable: `edge(x, y)`, `person(name)`.
+    """
+    counts = Counter(variable.name for variable in occurrences(formula))
+    found = []
+    for atom in atoms(formula):
+        columns = schemas[atom.relation].columns if atom.relation in schemas else ()
+        for term, column in zip(atom.args, columns, strict=False):
+            if not isinstance(term, Variable) or counts[term.name] > 1 or column.type.kind is not Kind.SYMBOL:
+                continue
+            if len(term.name) > 1 and term.name[0].islower() and term.name != column.name:
+                message = f"`{term.name}` is a variable that occurs once, and any value matches it"
+                help = f'write `"{term.name}"` for the text, or `_` for any value'
+                found.append(Diagnostic("unquoted-constant", message, term.span, help=help, severity=Severity.WARNING))
+    return found
 
 
 def check_rules(rules: Sequence[Rule], schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK
-from upshot.core.errors import UsageError
+from upshot.core.errors import QueryWarning, UsageError
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
@@ -24,7 +25,7 @@ from upshot.database.queries.query import is_select
 def query(terminal: Terminal, source: DatabaseOptions, text: str, values: Sequence[str], version: int | None) -> int:
     """Rows in the order of the SQL query, or sorted, one per line."""
     with opened(terminal, source) as database:
-        rows = answers(database, text, _parameters(values), version)
+        rows = answers(terminal, database, text, _parameters(values), version)
         if terminal.json:
             columns = json.dumps(rows.columns, ensure_ascii=False)
             terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')
@@ -33,12 +34,17 @@ def query(terminal: Terminal, source: DatabaseOptions, text: str, values: Sequen
     return OK
 
 
-def answers(database: Database, text: str, parameters: dict[str, Any], version: int | None = None) -> Rows:
-    """The answers to a rule body, sorted, or to a SELECT, in its order."""
-    past = None if version is None else database.at(version)
+def answers(
+    terminal: Terminal, database: Database, text: str, parameters: dict[str, Any], version: int | None = None
+) -> Rows:
+    """The answers to a rule body, sorted, or to a SELECT, in its order. Report warnings of the query."""
+    state = database if version is None else database.at(version)
     if is_select(text):
-        return (database if past is None else past).sql(text, **parameters)
-    found = (database if past is None else past).query(text, **parameters)
+        return state.sql(text, **parameters)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", QueryWarning)
+        found = state.query(text, **parameters)
+    terminal.report(each.message.diagnostic for each in caught if isinstance(each.message, QueryWarning))
     return Rows.of(found.schema, found.sorted())
 
 

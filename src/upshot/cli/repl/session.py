@@ -144,7 +144,7 @@ class ReplSession:
         self.commands[matching[0]](argument)
 
     def _query(self, body: str) -> None:
-        rows = answers(self.database, body.removesuffix(";") if is_select(body) else body, {})
+        rows = answers(self._terminal, self.database, body.removesuffix(";") if is_select(body) else body, {})
         if self._terminal.json:
             columns = json.dumps([column.name for column in rows.schema.columns])
             self._terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')

@@ -4,14 +4,15 @@ version."""
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from upshot.check import check_query
+from upshot.check import check_query, unquoted_constants
 from upshot.check.names.variables import atoms, fresh_name
 from upshot.check.program import Clause
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import UsageError
+from upshot.core.errors import QueryWarning, UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database import live
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from upshot.syntax.ast import Formula
 
 
-def query(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows:
-    """The answers, one column for each variable in order of appearance. Values are bound, never spliced into the
-    text."""
+def query(state: DatabaseState, text: object, values: Mapping[str, Any], *, warns: bool = False) -> Rows:
+    """The answers, one column for each variable in order of appearance. Values are bound, never spliced into the text.
+    With `warns`, a `QueryWarning` for each variable that is probably text without quotes."""
     with state.reading() as engine:
         known = live.kept.answer(state, text, values) if state.kept.notes else None
         if known is not None:
@@ -38,6 +39,8 @@ def query(state: DatabaseState, text: object, values: Mapping[str, Any]) -> Rows
         refuse_undecided(formula, state)
         schema, clauses = check_query(formula, state.schemas, values, state.compiled.checked.functors)
         found = engine.query(schema, clauses)
+        for each in unquoted_constants(formula, state.schemas) if warns else ():
+            warnings.warn(QueryWarning(each), stacklevel=3)
         if values and state.keeps_answers:
             live.kept.note(state, text, values)
         return found
