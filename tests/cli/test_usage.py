@@ -326,3 +326,20 @@ def progress(patience: float) -> str:
 def test_long_work_shows_its_progress_and_short_work_does_not() -> None:
     assert "counting" in progress(patience=0.05)
     assert progress(patience=30.0) == ""
+
+
+def test_a_pipeline_file_without_run_names_the_command(upshot: Run) -> None:
+    ended = upshot("pipeline", "p.toml")
+    assert ended.code == 2
+    assert "Did you mean 'pipeline run p.toml'?" in ended.err
+
+
+@pytest.mark.parametrize("option", [["--prefer", "least_side_effects"], ["--prefer", "least-side-effects"]])
+def test_preferences_have_one_documented_option_and_the_older_one_still_works(
+    upshot: Run, tmp_path: Path, option: list[str]
+) -> None:
+    file = tmp_path / "program.dl"
+    file.write_text('.decl r(x: symbol)\n.decl p(x: symbol)\np(X) :- r(X).\nr("a").\n')
+    assert upshot("update", file, '-p("a")', *option).out.splitlines()[:2] == ["// 1. 1 change, cost 1", '-r("a")']
+    assert upshot("update", file, '-p("a")', "--least-side-effects").code == 0
+    assert "--least-side-effects" not in upshot("update", "--help").out

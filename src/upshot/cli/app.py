@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from upshot.cli.options import (
     ActionFile,
@@ -520,7 +520,17 @@ def bench(terminal: Terminal, context: typer.Context, engine: IgnoredEngine = En
     return bench(context.args)
 
 
+class PipelineGroup(TyperGroup):
+    """The commands of `pipeline`; a file in the place of a command gets a hint."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0].endswith(".toml"):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'pipeline run {args[0]}'?")
+        return super().resolve_command(ctx, args)
+
+
 pipeline = typer.Typer(
+    cls=PipelineGroup,
     help="Maintain views over tables of a data lake, on Spark.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -127,17 +127,14 @@ class SearchOptions:
     ] = None
     least: Annotated[
         bool,
-        typer.Option(
-            "--least-side-effects",
-            help="Find all realizations first, then print them, the fewest side effects first.",
-        ),
+        typer.Option("--least-side-effects", hidden=True, help="Like --prefer, but find all realizations first."),
     ] = False
     prefer: Annotated[
         str | None,
         typer.Option(
             "--prefer",
             metavar="OBJECTIVE",
-            help="least_side_effects: print realizations in the order of how few other rows of views they change.",
+            help="least_side_effects: print the realizations that change the fewest other rows of views first.",
         ),
     ] = None
     apply: Annotated[
