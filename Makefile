@@ -19,6 +19,7 @@ help: ## list the targets
 setup: $(DEV) ## create .venv, install everything, compile the kernels
 
 demo: $(RUN) ## run the permissions demo on the local engine, then on Spark if Java 17 is installed
+	@echo "starting the demo: loading the kernels" >&2
 	@$(BIN)/upshot demo
 
 test: $(DEV) ## run every test suite, a few at a time, each with a time limit
@@ -60,10 +61,10 @@ $(BIN)/python:
 	echo "creating $(VENV) with $$($$found --version)"; "$$found" -m venv $(VENV)
 
 $(RUN): pyproject.toml | $(BIN)/python
-	@echo "installing Upshot into $(VENV)"
+	@echo "installing Upshot, the service and Spark into $(VENV); the first time this downloads packages for a few minutes"
 	@$(BIN)/python $(PIP) install --editable '.[service,spark]' || { \
 	  echo "Spark could not be installed; continuing without it"; $(BIN)/python $(PIP) install --editable '.[service]'; }
-	@echo "compiling the kernels"
+	@echo "compiling the kernels to machine code; this takes about half a minute"
 	@$(BIN)/python -m upshot.engine.local.warm
 	@$(BIN)/python -m compileall -q src
 	@touch $@

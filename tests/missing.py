@@ -28,7 +28,7 @@ def java_version() -> tuple[str, str]:
 def missing_for_spark() -> str:
     """The reason why Spark cannot run here; empty if it can."""
     if importlib.util.find_spec("pyspark") is None:
-        return "needs pyspark 4.2: pip install 'upshot[spark]'"
+        return "needs pyspark 4.2: pip install '.[spark]'"
     java, version = java_version()
     if not java:
         return "needs Java 17 or newer: install one, or set JAVA_HOME"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 if importlib.util.find_spec("uvicorn") is None:
-    pytest.skip("needs the service: pip install 'upshot[service]'", allow_module_level=True)
+    pytest.skip("needs the service: pip install '.[service]'", allow_module_level=True)
 
 import itertools
 

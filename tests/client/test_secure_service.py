@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 if importlib.util.find_spec("uvicorn") is None:
-    pytest.skip("needs the service: pip install 'upshot[service]'", allow_module_level=True)
+    pytest.skip("needs the service: pip install '.[service]'", allow_module_level=True)
 
 import upshot
 from tests.service.served_process import ROOT, ServedProcess

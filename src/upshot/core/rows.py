@@ -315,7 +315,7 @@ class _Listed:
 
 def _missing_package(name: str) -> UsageError:
     message = f"package `{name}` is not installed"
-    return UsageError(message, code="missing-package", help="pip install 'upshot[frames]'")
+    return UsageError(message, code="missing-package", help="run `pip install '.[frames]'` in a clone of Upshot")
 
 
 def _as_set(rows: Any) -> set[Row]:

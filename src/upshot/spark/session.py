@@ -173,7 +173,7 @@ def require_spark() -> None:
         raise UsageError(
             "package `pyspark` is not installed",
             code="missing-spark",
-            help="pip install 'upshot[spark]', or use the local engine",
+            help="run `pip install '.[spark]'` in a clone of Upshot, or use the local engine",
         ) from None
 
 

@@ -31,7 +31,7 @@ def require_service() -> None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         message = f"package `{missing[0].replace('_', '-')}` is not installed"
-        raise UsageError(message, code="missing-package", help="pip install 'upshot[service]'")
+        raise UsageError(message, code="missing-package", help="run `pip install '.[service]'` in a clone of Upshot")
 
 
 def serve(terminal: Terminal, options: ServeOptions) -> int:

@@ -85,7 +85,9 @@ def _delta(path: Path, place: PlacedEngine | None) -> Any:
         from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an optional package
     except ImportError:
         message = f"`{path}` is a Delta table; the package `deltalake` is not installed"
-        raise UsageError(message, code="missing-package", help="pip install 'upshot[spark]'") from None
+        raise UsageError(
+            message, code="missing-package", help="run `pip install '.[spark]'` in a clone of Upshot"
+        ) from None
     try:
         table: pa.Table = DeltaTable(str(path)).to_pyarrow_table()
     except (DeltaError, OSError) as error:
