@@ -1,10 +1,11 @@
-"""The arguments and options of the commands: one declaration each, and records of those that go together.
+"""The arguments and options that several commands share: one declaration each, and records of those that go together.
 
-`command` takes them to `typer`: a parameter that is a record stands for its fields.
+`command` makes a `typer` command of a function: a parameter that is a record stands for its fields.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from upshot.cli.output.outcome import finish
 from upshot.cli.output.terminal import Terminal
@@ -27,15 +29,6 @@ FactDir = Annotated[
     Path | None,
     typer.Option("--fact-dir", "-F", metavar="DIR", help="Directory of the .input fact files [default: .]."),
 ]
-ChangeFile = Annotated[
-    Path,
-    typer.Option(
-        "--changes", "-c", metavar="FILE", help="Transactions, one JSON object per line; - reads standard input."
-    ),
-]
-ViewName = Annotated[
-    str | None, typer.Option("--view", "-v", metavar="VIEW", help="Print only the rules of this view.")
-]
 ActionFile = Annotated[
     Path | None,
     typer.Option(
@@ -48,8 +41,8 @@ ActionFile = Annotated[
 EngineOption = Annotated[
     EngineName, typer.Option("--engine", help="The engine. auto is local; for demo, local and then Spark.")
 ]
-IgnoredEngine = Annotated[EngineName, typer.Option("--engine", help="Has no effect: this command runs no engine.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
+_IgnoredEngine = Annotated[EngineName, typer.Option("--engine", help="Has no effect: this command runs no engine.")]
+_FormatOption = Annotated[Format, typer.Option("--format", help="Output format of results and errors.")]
 DatabaseFile = Annotated[
     Path,
     typer.Argument(
@@ -77,7 +70,7 @@ FactText = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """A program over its fact files, or a database directory; the functions that its rules call; its engine."""
+    """A program with its fact files, or a database directory; the functions that its rules call; the engine."""
 
     file: DatabaseFile
     fact_dir: FactDir = None
@@ -163,135 +156,11 @@ class WhyNotOptions:
     bounds: Instances = None
 
 
-@dataclass(frozen=True, slots=True)
-class FollowOptions:
-    """A connection to a service and a copy of one of its views."""
-
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="LITERAL", help="Follow only rows that match, as in 'closure(1, Y)'."),
-    ] = None
-    since: Annotated[
-        int | None,
-        typer.Option("--since", min=0, metavar="VERSION", help="Start after this version, without a snapshot."),
-    ] = None
-    every: Annotated[
-        float | None, typer.Option("--every", metavar="SECONDS", help="Print at most one net change per interval.")
-    ] = None
-    state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Save the copy to this file and resume from it.")
-    ] = None
-    once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False
-    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """A service: its program, its addresses, who may reach it, what it keeps and what it accepts."""
-
-    file: ProgramFile
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Database directory [default: memory only].")
-    ] = None
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[
-        int, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free port.")
-    ] = 8000
-    tokens: Annotated[
-        Path | None, typer.Option("--tokens", metavar="FILE", help="Token file, written by `upshot token`.")
-    ] = None
-    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate chain, PEM.")] = (
-        None
-    )
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="TLS private key, PEM.")] = None
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow a public address without tokens or TLS.")] = False
-    files: Annotated[
-        Path | None, typer.Option("--files", metavar="DIR", help="The only directory that .input may read from.")
-    ] = None
-    actions: ActionFile = None
-    allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="Accept this Host name. Repeatable.")
-    ] = None
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option("--allow-origin", metavar="ORIGIN", help="Accept browser sessions from this origin. Repeatable."),
-    ] = None
-    webhook_allow: Annotated[
-        list[str] | None,
-        typer.Option("--webhook-allow", metavar="HOST", help="Allow webhooks to this host. Repeatable."),
-    ] = None
-    webhook_insecure: Annotated[
-        bool, typer.Option("--webhook-insecure", help="Allow webhooks over http and to private addresses.")
-    ] = False
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep",
-            metavar="AMOUNT",
-            help="History to keep: N commits, all, or commits=N,bytes=N,age=7d [default: 1,000,000 commits, 4 GiB].",
-        ),
-    ] = None
-    keep_answers: Annotated[
-        int,
-        typer.Option(
-            "--keep-answers",
-            metavar="N",
-            min=0,
-            help="Keep answers of repeated queries current, at most N rows; 0 keeps none.",
-        ),
-    ] = 100_000
-    max_body: Annotated[int, typer.Option("--max-body", metavar="N", min=1, help="Maximum request size, in bytes.")] = (
-        8 << 20
-    )
-    max_rows: Annotated[int, typer.Option("--max-rows", metavar="N", min=1, help="Maximum rows per response.")] = (
-        100_000
-    )
-    max_seconds: Annotated[
-        float, typer.Option("--max-seconds", metavar="S", min=0.01, help="Time limit per request, in seconds.")
-    ] = 10.0
-    max_queue: Annotated[
-        int, typer.Option("--max-queue", metavar="N", min=1, help="Maximum length of the write queue.")
-    ] = 1_000
-    max_subscribers: Annotated[
-        int, typer.Option("--max-subscribers", metavar="N", min=1, help="Maximum number of subscribers.")
-    ] = 10_000
-    max_webhooks: Annotated[
-        int, typer.Option("--max-webhooks", metavar="N", min=0, help="Maximum number of webhook subscriptions.")
-    ] = 1_000
-    engine: Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local.")] = EngineName.AUTO
-
-
-@dataclass(frozen=True, slots=True)
-class TokenOptions:
-    """A token: the rights it gives, and the file that has its hash."""
-
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the token, used in logs.")]
-    tokens: Annotated[
-        Path, typer.Option("--tokens", metavar="FILE", show_default=False, help="Token file to add the hash to.")
-    ]
-    read: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--read",
-            metavar="NAMES",
-            help="Relations, views, constraints and rules that it may read, or * for all. Repeatable.",
-        ),
-    ] = None
-    write: Annotated[
-        list[str] | None,
-        typer.Option("--write", metavar="NAMES", help="Relations that it may change, or * for all. Repeatable."),
-    ] = None
-    subscribe: Annotated[
-        bool, typer.Option("--subscribe/--no-subscribe", help="Allow subscriptions to what it may read.")
-    ] = True
-    admin: Annotated[bool, typer.Option("--admin", help="Allow commit metadata and webhooks of other tokens.")] = False
-
-
 def command(body: Callable[..., int]) -> Callable[..., None]:
-    """A command for `typer` of a function that takes a terminal and options and returns the exit code.
+    """A command for `typer`, made of a function that takes a terminal and options and returns the exit code.
 
-    A record of options stands for its fields. Every command has `--format`, which makes the terminal.
+    A record of options stands for its fields. Every command has `--format`, which selects the terminal, and `--engine`,
+    which has no effect on a command that does not declare it.
     """
     hints = get_type_hints(body, include_extras=True)
     records: dict[str, type] = {}
@@ -303,15 +172,19 @@ def command(body: Callable[..., int]) -> Callable[..., None]:
             parameters += _fields(kind)
         elif kind is not Terminal:
             parameters.append(_keyword(name, kind, parameter.default))
-    parameters.append(_keyword("format", FormatOption, Format.TEXT))
+    ignores_engine = all(each.name != "engine" for each in parameters)
+    if ignores_engine:
+        parameters.append(_keyword("engine", _IgnoredEngine, EngineName.AUTO))
+    parameters.append(_keyword("format", _FormatOption, Format.TEXT))
 
     def run(*, format: Format, **values: Any) -> None:
+        if ignores_engine:
+            del values["engine"]
         options = {
             name: kind(**{each.name: values.pop(each.name) for each in fields(kind)}) for name, kind in records.items()
         }
         finish(lambda terminal: body(terminal, **options, **values), format)
 
-    run.__name__, run.__doc__ = body.__name__, body.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
@@ -327,3 +200,15 @@ def _fields(record: type) -> list[Parameter]:
 
 def _keyword(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+_ROW = re.compile(r"\s*[+-]\s*[A-Za-z_?][\w.]*\s*\(.*\)\s*\.?\s*", re.DOTALL)
+
+
+class RequestCommand(TyperCommand):
+    """A command whose arguments may begin with a minus: brackets distinguish rows from options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rows = [text for text in args if _ROW.fullmatch(text)]
+        rest = [text for text in args if text != "--" and not _ROW.fullmatch(text)]
+        return super().parse_args(ctx, [*rest, *(["--", *rows] if rows else [])])

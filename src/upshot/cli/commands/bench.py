@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 import upshot
+from upshot.cli.output.terminal import Terminal
 from upshot.core.errors import UsageError
 
 
-def bench(arguments: Sequence[str]) -> int:
-    """The exit code of `python -m bench`, run at the root of the checkout this package is imported from."""
+def bench(terminal: Terminal, context: typer.Context) -> int:
+    """Run `python -m bench` at the root of the checkout that this package is imported from; return its exit code."""
     root = checkout()
     if root is None:
         raise UsageError(
@@ -20,7 +22,7 @@ def bench(arguments: Sequence[str]) -> int:
             code="no-checkout",
             help="clone the repository and run `make bench` there",
         )
-    return subprocess.run([sys.executable, "-m", "bench", *arguments], cwd=root, check=False).returncode
+    return subprocess.run([sys.executable, "-m", "bench", *context.args], cwd=root, check=False).returncode
 
 
 def checkout() -> Path | None:

@@ -9,6 +9,7 @@ from upshot.check.active.print_rules import print_rules
 from upshot.check.program import CheckedProgram
 from upshot.cli.input.files import shown_name
 from upshot.cli.input.programs import parse_file
+from upshot.cli.options import ActionFile, ProgramFile
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Severity
@@ -16,9 +17,9 @@ from upshot.core.errors import ProgramError, counted
 from upshot.core.schema import Role
 
 
-def check(terminal: Terminal, file: Path, actions: Path | None) -> int:
-    """With `--format json` the findings are the data, so they go to stdout. With a file of `actions` the calls of rules
-    are looked at too."""
+def check(terminal: Terminal, file: ProgramFile, actions: ActionFile = None) -> int:
+    """With `--format json` the findings are the data, so they go to stdout. With a file of `actions`, calls in rules
+    are checked too."""
     stream = terminal.out if terminal.json else terminal.err
     try:
         checked = check_program(parse_file(file))

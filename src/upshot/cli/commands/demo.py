@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from upshot.cli.demo.dependencies import SUMMARY as DEPENDENCIES
@@ -18,6 +20,7 @@ from upshot.cli.demo.telling import tell
 from upshot.cli.demo.trains import SUMMARY as TRAINS
 from upshot.cli.demo.trains import trains
 from upshot.cli.engines import missing_for_spark, spark_session
+from upshot.cli.options import EngineOption
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, EngineName
 from upshot.core.diagnostic import did_you_mean
@@ -32,9 +35,14 @@ STORIES = (
 """All demos; the first one is the default."""
 
 
-def demo(terminal: Terminal, name: str, engine: EngineName, *, list_only: bool) -> int:
-    """`--engine auto` is the local engine first, then Spark where it can run."""
-    if list_only:
+def demo(
+    terminal: Terminal,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The demo to run.")] = "permissions",
+    list_: Annotated[bool, typer.Option("--list", help="List the demos and exit.")] = False,
+    engine: EngineOption = EngineName.AUTO,
+) -> int:
+    """With `--engine auto` the demo runs on the local engine, then on Spark if it is available."""
+    if list_:
         _list(terminal)
         return OK
     known = {story.name: story for story in STORIES}

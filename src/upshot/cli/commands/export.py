@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.input.programs import checked_file
+from upshot.cli.options import ProgramFile
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, ExportTarget
 from upshot.core.errors import UsageError
@@ -14,8 +17,20 @@ from upshot.export.postgres import postgres_script
 _LONGEST_SCHEMA = 40
 
 
-def export(terminal: Terminal, target: ExportTarget, file: Path, schema: str) -> int:
-    """Print the script, or give it as JSON."""
+def export(
+    terminal: Terminal,
+    target: Annotated[
+        ExportTarget, typer.Argument(metavar="TARGET", show_default=False, help="The target system: postgres.")
+    ],
+    file: ProgramFile,
+    schema: Annotated[
+        str,
+        typer.Option(
+            "--schema", metavar="NAME", help="The schema of the tables. NAME_changes and NAME_internal are created too."
+        ),
+    ] = "upshot",
+) -> int:
+    """Print the script, as text or in a JSON object."""
     if not 0 < len(schema.encode()) <= _LONGEST_SCHEMA or "\0" in schema:
         hint = f"use 1 to {_LONGEST_SCHEMA} characters"
         raise UsageError(f"`{schema}` cannot be the name of a schema", code="wrong-argument", help=hint)

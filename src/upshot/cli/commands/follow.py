@@ -6,9 +6,12 @@ import json
 import queue
 import threading
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
-from upshot.cli.options import FollowOptions
+import typer
+
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.client import Change, Client, Copy
@@ -23,8 +26,38 @@ _WAITING = 1_000
 _LOOK = 0.5
 
 
-def follow(terminal: Terminal, url: str, view: str, options: FollowOptions) -> int:
-    """One line for what there is, one for each change, until interrupted. With `once` only the first."""
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """A connection to a service and a copy of one of its views."""
+
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="LITERAL", help="Follow only rows that match, as in 'closure(1, Y)'."),
+    ] = None
+    since: Annotated[
+        int | None,
+        typer.Option("--since", min=0, metavar="VERSION", help="Start after this version, without a snapshot."),
+    ] = None
+    every: Annotated[
+        float | None, typer.Option("--every", metavar="SECONDS", help="Print at most one net change per interval.")
+    ] = None
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Save the copy to this file and resume from it.")
+    ] = None
+    once: Annotated[bool, typer.Option("--once", help="Print the current rows and exit.")] = False
+    ca: Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Trusted CA certificates, PEM.")] = None
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow the token to be sent without TLS.")] = False
+
+
+def follow(
+    terminal: Terminal,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", show_default=False, help="The URL of a service started by `upshot serve`.")
+    ],
+    view: Annotated[str, typer.Argument(metavar="VIEW", show_default=False, help="The relation or view to follow.")],
+    options: FollowOptions,
+) -> int:
+    """Print one line with the current rows, then one for each change, until interrupted. With `once` only the first."""
     with Client(url, ca=options.ca, insecure=options.insecure) as client:
         if options.once:
             terminal.data(_now(client, view, options.where, options.since))

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Annotated
 
-from upshot.cli.options import DatabaseOptions
+import typer
+
+from upshot.cli.options import ActionFile, DatabaseOptions, FactDir, ProgramFile
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.cli.settings import OK
+from upshot.cli.settings import OK, EngineName
 from upshot.core.errors import counted
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 
 
-def models(terminal: Terminal, source: DatabaseOptions, limit: int | None) -> int:
-    """Print at most `limit` models, then what all models have and what some model has."""
-    with opened(terminal, source) as database:
-        found = database.models(limit=limit)
+def models(
+    terminal: Terminal,
+    file: ProgramFile,
+    fact_dir: FactDir = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Print at most N models; 0 prints all.")
+    ] = 10,
+    functions: ActionFile = None,
+) -> int:
+    """Print models, then the facts of all models and those of at least one."""
+    with opened(terminal, DatabaseOptions(file, fact_dir, functions, EngineName.LOCAL)) as database:
+        found = database.models(limit=limit or None)
     if terminal.json:
         fields = {
             "models": [_json(each) for each in found],

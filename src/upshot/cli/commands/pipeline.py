@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.output.deltas import changes_to_json
 from upshot.cli.output.firings import without_log
@@ -13,8 +16,18 @@ from upshot.database.changes import Changes
 from upshot.spark.session import require_spark
 
 
-def run(terminal: Terminal, file: Path, engine: EngineName | None, *, once: bool, dry_run: bool) -> int:
-    """Metrics are the data of `--format json`; as text, stdout carries what console sinks print and nothing else."""
+def run(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The pipeline file (TOML).")],
+    once: Annotated[bool, typer.Option("--once", help="Exit when the sources have no new data.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the program, sources and sinks, and print the plan. Run nothing.")
+    ] = False,
+    engine: Annotated[
+        EngineName | None, typer.Option("--engine", help="The engine for views [default: from the file].")
+    ] = None,
+) -> int:
+    """With `--format json` the metrics go to stdout; otherwise only the output of console sinks does."""
     require_spark()
     without_log()
     # Only now: these need Spark's package.

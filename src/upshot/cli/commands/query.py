@@ -6,7 +6,9 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from upshot.cli.input.given_values import constant
 from upshot.cli.options import DatabaseOptions
@@ -22,10 +24,26 @@ from upshot.database.files.souffle_writer import lines
 from upshot.database.queries.query import is_select
 
 
-def query(terminal: Terminal, source: DatabaseOptions, text: str, values: Sequence[str], version: int | None) -> int:
-    """Rows in the order of the SQL query, or sorted, one per line."""
+def query(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY", show_default=False, help="A rule body with parameters such as $x, or a SELECT with :x."
+        ),
+    ],
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="The value of a parameter. Repeatable."),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--at", metavar="VERSION", help="Read this earlier version of a database directory.")
+    ] = None,
+) -> int:
+    """Print the rows one per line, in the order of the SQL query, or sorted."""
     with opened(terminal, source) as database:
-        rows = answers(terminal, database, text, _parameters(values), version)
+        rows = answers(terminal, database, text, _parameters(values or ()), version)
         if terminal.json:
             columns = json.dumps(rows.columns, ensure_ascii=False)
             terminal.data(f'{{"columns": {columns}, "rows": {rows_to_json(rows)}}}')

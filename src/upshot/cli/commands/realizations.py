@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from upshot.cli.input.changes import ChangeFacts, parse_change, read_change_lines
 from upshot.cli.input.files import STDIN
@@ -29,15 +30,6 @@ from upshot.database.realize import FROZEN, NONE, Realizations
 from upshot.revise.request import Bounds
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Wildcard
-
-
-@dataclass(frozen=True, slots=True)
-class Violating:
-    """The violations to repair: those of base changes that are tried, or the present ones (of one constraint)."""
-
-    attempted: Sequence[str]
-    changes: Path | None
-    constraint: str | None
 
 
 def search_arguments(search: SearchOptions) -> dict[str, Any]:
@@ -177,8 +169,20 @@ _RAISED = {
 """A pattern of the reason that names a bound, and the option that raises the bound."""
 
 
-def update(terminal: Terminal, source: DatabaseOptions, request: Sequence[str], search: SearchOptions) -> int:
-    """Each realization with its effects, the cheapest first. A directory is that of a database."""
+def update(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    request: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="+ROW|-ROW...",
+            show_default=False,
+            help="'+p(2)' requests that the row exists, '-q(3)' that it does not, '-q(_)' that q has no rows.",
+        ),
+    ],
+    search: SearchOptions,
+) -> int:
+    """Print each realization with its effects, the cheapest first."""
     refuse_to_apply(search, source.file)
     with opened(terminal, source) as database:
         return print_update(terminal, database, request, search)
@@ -195,11 +199,24 @@ SHOWN = 5
 """Witnesses of a constraint that are named."""
 
 
-def repairs(terminal: Terminal, source: DatabaseOptions, violating: Violating, search: SearchOptions) -> int:
-    """Without rows or transactions that are attempted, repairs of what the data violate. A directory is that of a
-    database."""
+def repairs(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    search: SearchOptions,
+    attempted: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="+ROW|-ROW...", show_default=False, help="Base changes of one rejected transaction."),
+    ] = None,
+    changes: Annotated[
+        Path | None,
+        typer.Option("--changes", "-c", metavar="FILE", help="Rejected transactions, one JSON object per line."),
+    ] = None,
+    constraint: Annotated[
+        str | None, typer.Option("--constraint", metavar="NAME", help="Repair only violations of this constraint.")
+    ] = None,
+) -> int:
+    """Repair the violations of a rejected transaction or, without one, those of the stored rows."""
     refuse_to_apply(search, source.file)
-    attempted, changes, constraint = violating.attempted, violating.changes, violating.constraint
     if (changes is not None) + bool(attempted) + (constraint is not None) > 1:
         raise UsageError(
             "rows, `--changes` and `--constraint` cannot be combined",

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
+
+import typer
 
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
+from upshot.cli.options import ActionFile, EngineOption, FactDir
 from upshot.cli.output.firings import code_of_failures, register_actions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.repl.session import Quit, ReplSession
@@ -31,11 +35,20 @@ _PROMPT, _MORE = "upshot> ", "   ...> "
 _HISTORY_LENGTH = 2000
 
 
-def repl(terminal: Terminal, file: Path | None, fact_dir: Path | None, actions: Path | None, engine: EngineName) -> int:
-    """Runs until `:quit` or the end of input; errors are reported and the session goes on.
-
-    On a terminal the user has read them. A script gets an exit code.
-    """
+def repl(
+    terminal: Terminal,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE|DIR", show_default=False, help="A program to load first, or a database directory."
+        ),
+    ] = None,
+    fact_dir: FactDir = None,
+    actions: ActionFile = None,
+    engine: EngineOption = EngineName.AUTO,
+) -> int:
+    """Run until `:quit` or the end of input. Errors are reported and the session continues; only a script gets an exit
+    code for them."""
     store = existing_store(file, "DIR") if file is not None and file.is_dir() else None
     with connected(terminal, engine, store) as database:
         register_actions(database, actions)

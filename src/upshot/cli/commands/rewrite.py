@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.check import check_query
 from upshot.check.options import STRATEGIES
 from upshot.check.program import CheckedProgram, Clause, ViewOptions
 from upshot.cli.input.programs import checked_file, known_view
+from upshot.cli.options import ProgramFile
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import did_you_mean
@@ -34,7 +37,21 @@ AVAILABLE = (*WITH_RULES, "magic", "view-update")
 """The sources of rules to print: strategies, queries, view updates."""
 
 
-def rewrite(terminal: Terminal, file: Path, strategy: str, view: str | None, query: str | None = None) -> int:
+def rewrite(
+    terminal: Terminal,
+    file: ProgramFile,
+    strategy: Annotated[
+        str,
+        typer.Option("--strategy", "-s", metavar="STRATEGY", help=f"{', '.join(WITH_RULES)}, magic or view-update."),
+    ],
+    view: Annotated[
+        str | None, typer.Option("--view", "-v", metavar="VIEW", help="Print only the rules of this view.")
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", metavar="QUERY", help="With --strategy magic: the query, as in 'closure(1, Y)'."),
+    ] = None,
+) -> int:
     """Print the rules, or give them as JSON: the relations, then each rule with head, body, phase and origin."""
     _refuse_unavailable(strategy)
     _match(strategy, view, query)

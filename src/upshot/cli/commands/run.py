@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.input.files import shown_name
 from upshot.cli.options import DatabaseOptions
@@ -22,7 +25,14 @@ from upshot.database.files.unwritable_text import refuse_unwritable
 _STDOUT = Path("-")
 
 
-def run(terminal: Terminal, source: DatabaseOptions, output_dir: Path) -> int:
+def run(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    output_dir: Annotated[
+        Path,
+        typer.Option("--output-dir", "-D", metavar="DIR", help="Directory for .output relations; - prints them."),
+    ] = Path("."),
+) -> int:
     """Results come in the order of the program's `.output` and `.printsize` directives."""
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")

@@ -6,11 +6,15 @@ import datetime as dt
 import importlib.util
 import json
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, read_program
-from upshot.cli.options import ServeOptions, TokenOptions
+from upshot.cli.options import ActionFile, ProgramFile
 from upshot.cli.output.firings import register_actions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import ENGINE_FAILED, OK, EngineName
@@ -22,6 +26,109 @@ from upshot.database.rules.action_files import read_actions
 
 if TYPE_CHECKING:
     from upshot.service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """A service: its program, its addresses, who may reach it, what it keeps and what it accepts."""
+
+    file: ProgramFile
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="Database directory [default: memory only].")
+    ] = None
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free port.")
+    ] = 8000
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", metavar="FILE", help="Token file, written by `upshot token`.")
+    ] = None
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate chain, PEM.")] = (
+        None
+    )
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="TLS private key, PEM.")] = None
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow a public address without tokens or TLS.")] = False
+    files: Annotated[
+        Path | None, typer.Option("--files", metavar="DIR", help="The only directory that .input may read from.")
+    ] = None
+    actions: ActionFile = None
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="Accept this Host name. Repeatable.")
+    ] = None
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="Accept browser sessions from this origin. Repeatable."),
+    ] = None
+    webhook_allow: Annotated[
+        list[str] | None,
+        typer.Option("--webhook-allow", metavar="HOST", help="Allow webhooks to this host. Repeatable."),
+    ] = None
+    webhook_insecure: Annotated[
+        bool, typer.Option("--webhook-insecure", help="Allow webhooks over http and to private addresses.")
+    ] = False
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="AMOUNT",
+            help="History to keep: N commits, all, or commits=N,bytes=N,age=7d [default: 1,000,000 commits, 4 GiB].",
+        ),
+    ] = None
+    keep_answers: Annotated[
+        int,
+        typer.Option(
+            "--keep-answers",
+            metavar="N",
+            min=0,
+            help="Keep answers of repeated queries current, at most N rows; 0 keeps none.",
+        ),
+    ] = 100_000
+    max_body: Annotated[int, typer.Option("--max-body", metavar="N", min=1, help="Maximum request size, in bytes.")] = (
+        8 << 20
+    )
+    max_rows: Annotated[int, typer.Option("--max-rows", metavar="N", min=1, help="Maximum rows per response.")] = (
+        100_000
+    )
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", metavar="S", min=0.01, help="Time limit per request, in seconds.")
+    ] = 10.0
+    max_queue: Annotated[
+        int, typer.Option("--max-queue", metavar="N", min=1, help="Maximum length of the write queue.")
+    ] = 1_000
+    max_subscribers: Annotated[
+        int, typer.Option("--max-subscribers", metavar="N", min=1, help="Maximum number of subscribers.")
+    ] = 10_000
+    max_webhooks: Annotated[
+        int, typer.Option("--max-webhooks", metavar="N", min=0, help="Maximum number of webhook subscriptions.")
+    ] = 1_000
+    engine: Annotated[EngineName, typer.Option("--engine", help="The engine; auto is local.")] = EngineName.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOptions:
+    """A token: the rights it gives, and the file that has its hash."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the token, used in logs.")]
+    tokens: Annotated[
+        Path, typer.Option("--tokens", metavar="FILE", show_default=False, help="Token file to add the hash to.")
+    ]
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--read",
+            metavar="NAMES",
+            help="Relations, views, constraints and rules that it may read, or * for all. Repeatable.",
+        ),
+    ] = None
+    write: Annotated[
+        list[str] | None,
+        typer.Option("--write", metavar="NAMES", help="Relations that it may change, or * for all. Repeatable."),
+    ] = None
+    subscribe: Annotated[
+        bool, typer.Option("--subscribe/--no-subscribe", help="Allow subscriptions to what it may read.")
+    ] = True
+    admin: Annotated[bool, typer.Option("--admin", help="Allow commit metadata and webhooks of other tokens.")] = False
+
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 

@@ -1,21 +1,32 @@
-"""`upshot init`, `backup` and `accept-loss`: create, copy and recover a database directory."""
+"""`upshot init`, `backup` and `accept-loss`: create, copy and recover a database directory; `warm`: compile kernels."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.input.files import read_program
+from upshot.cli.options import StoreDir
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.settings import OK
-from upshot.core.errors import UsageError
+from upshot.cli.settings import ENGINE_FAILED, OK
+from upshot.core.errors import UsageError, counted
 from upshot.database.connect import connect
+from upshot.engine.local.warm import main as compile_kernels
 from upshot.store import accept_loss as accept
 from upshot.store import back_up_from_outside
 
 
-def init(terminal: Terminal, directory: Path, program: Path | None) -> int:
-    """The directory is made, and the program defined in it if one is named; an error leaves no directory behind."""
+def init(
+    terminal: Terminal,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty directory.")],
+    program: Annotated[
+        Path | None, typer.Option("--program", metavar="FILE", help="Define this program in the database.")
+    ] = None,
+) -> int:
+    """Create the directory and define the program in it; an error leaves no directory behind."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         message = f"`{directory}` is not empty" if directory.is_dir() else f"`{directory}` is a file"
         raise UsageError(message, code="target-not-empty", help="name a new or empty directory")
@@ -30,13 +41,22 @@ def init(terminal: Terminal, directory: Path, program: Path | None) -> int:
     if terminal.json:
         terminal.data(json.dumps({"directory": str(directory), "version": version, "relations": relations}))
     else:
-        terminal.data(f"{directory}: version {version}, {len(relations)} relation{'s' * (len(relations) != 1)}")
+        terminal.data(f"{directory}: version {version}, {counted(len(relations), 'relation')}")
         terminal.message(f"next: upshot repl {directory}, or upshot query {directory} QUERY")
     return OK
 
 
-def backup(terminal: Terminal, store: Path, target: Path) -> int:
-    """Copies the store as it is after one commit."""
+def warm(terminal: Terminal) -> int:
+    """Compile the kernels of the local engine."""
+    return OK if compile_kernels() else ENGINE_FAILED
+
+
+def backup(
+    terminal: Terminal,
+    store: StoreDir,
+    target: Annotated[Path, typer.Argument(metavar="TARGET", show_default=False, help="A new or empty directory.")],
+) -> int:
+    """Copy the store as of one commit."""
     with terminal.progress(f"copying {store}"):
         version = back_up_from_outside(store, target)
     if terminal.json:
@@ -46,8 +66,8 @@ def backup(terminal: Terminal, store: Path, target: Path) -> int:
     return OK
 
 
-def accept_loss(terminal: Terminal, store: Path) -> int:
-    """Makes the last version that can be read the last one of the store."""
+def accept_loss(terminal: Terminal, store: StoreDir) -> int:
+    """Make the last readable version the last one of the store."""
     with terminal.progress(f"reading {store}"):
         version, lost = accept(store)
     if terminal.json:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.input.changes import read_change_lines
 from upshot.cli.input.files import STDIN
@@ -17,8 +20,17 @@ from upshot.core.errors import Error, UsageError, counted
 from upshot.database.database import Database
 
 
-def verify(terminal: Terminal, source: DatabaseOptions, changes: Path | None) -> int:
-    """Load the facts of a program and commit the transactions of the change file first; open a database directory."""
+def verify(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    changes: Annotated[
+        Path | None,
+        typer.Option(
+            "--changes", "-c", metavar="FILE", help="Commit these transactions first; - reads standard input."
+        ),
+    ] = None,
+) -> int:
+    """Of a program, load the facts and commit the transactions of the change file first."""
     if source.file == STDIN and changes == STDIN:
         raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
     if source.file.is_dir() and (source.fact_dir is not None or changes is not None):

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.input.changes import ChangeLine, read_change_lines
 from upshot.cli.input.files import STDIN
@@ -27,7 +30,19 @@ from upshot.database.database import Database
 from upshot.database.watch import Event
 
 
-def watch(terminal: Terminal, source: DatabaseOptions, changes: Path, on_error: OnError) -> int:
+def watch(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    changes: Annotated[
+        Path,
+        typer.Option(
+            "--changes", "-c", metavar="FILE", help="Transactions, one JSON object per line; - reads standard input."
+        ),
+    ],
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
+    ] = OnError.STOP,
+) -> int:
     """One line of output for each line of input, as soon as it is committed.
 
     A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from upshot.cli.commands.realizations import signed_rows
 from upshot.cli.input.changes import ChangeFacts, canceled, parse_change, read_change_lines
 from upshot.cli.input.files import STDIN
 from upshot.cli.input.transactions import at_change
-from upshot.cli.options import DatabaseOptions
+from upshot.cli.options import ChangesOption, DatabaseOptions
 from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
 from upshot.cli.output.firings import firing_lines, firings_field
 from upshot.cli.output.outcome import code_of
@@ -28,8 +31,19 @@ from upshot.database.database import Database
 from upshot.database.queries.what_if import WhatIf
 
 
-def what_if(terminal: Terminal, source: DatabaseOptions, rows: Sequence[str], changes: Path | None) -> int:
+def what_if(
+    terminal: Terminal,
+    source: DatabaseOptions,
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="+ROW|-ROW...", show_default=False, help="One transaction: '+p(2)' inserts, '-q(3)' deletes."
+        ),
+    ] = None,
+    changes: ChangesOption = None,
+) -> int:
     """The rows are one transaction. Each line of a change file is one transaction, evaluated separately."""
+    rows = rows or []
     if (changes is None) != bool(rows):
         words = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
         hint = "give rows to insert and delete, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"

@@ -17,7 +17,7 @@ from upshot.cli.commands.query import answers
 from upshot.cli.commands.realizations import print_update
 from upshot.cli.commands.verify import equal_recomputation
 from upshot.cli.commands.what_if import print_what_if
-from upshot.cli.commands.why import WhyOptions, print_why, print_why_not
+from upshot.cli.commands.why import print_why, print_why_not
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.input.programs import parse_source
 from upshot.cli.options import SearchOptions, WhyNotOptions
@@ -209,11 +209,10 @@ class ReplSession:
         self._query(text)
 
     def _why(self, text: str) -> None:
-        print_why(self._terminal, self.database, WhyOptions(_row_text("why", text), 1, None))
+        print_why(self._terminal, self.database, _row_text("why", text))
 
     def _why_not(self, text: str) -> None:
-        showing = WhyNotOptions()
-        print_why_not(self._terminal, self.database, _row_text("why-not", text), showing)
+        print_why_not(self._terminal, self.database, _row_text("why-not", text), WhyNotOptions())
 
     def _what_if(self, text: str) -> None:
         print_what_if(self._terminal, self.database, _signed("what-if", text))
