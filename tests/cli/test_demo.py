@@ -14,8 +14,8 @@ from upshot.cli.commands.demo import STORIES
 from upshot.cli.demo.dependencies import dependencies, registry
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.permissions import permissions
+from upshot.cli.demo.run import run_demo
 from upshot.cli.demo.story import Story
-from upshot.cli.demo.telling import tell
 from upshot.cli.demo.trains import trains
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import Format
@@ -59,7 +59,7 @@ def test_a_story_is_told_to_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, story: Story
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    tell(Terminal(), story)
+    run_demo(Terminal(), story)
     out, err = capsys.readouterr()
     assert err == ""
     assert "Running on the local engine" in out
@@ -71,7 +71,7 @@ def test_a_story_is_told_to_the_end(
 
 
 def test_the_story_of_the_warehouse_tells_when_its_rules_fire(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(Terminal(), inventory())
+    run_demo(Terminal(), inventory())
     fired = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rule ")]
     assert fired == [
         "rule reorder fired: item1, 4861",
@@ -105,7 +105,7 @@ def test_the_changes_of_a_story_can_be_data(upshot: Run) -> None:
 
 
 def test_the_permissions_demo_explains_an_access_and_revokes_it(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(Terminal(Format.JSON), permissions(people=200, documents=3))
+    run_demo(Terminal(Format.JSON), permissions(people=200, documents=3))
     told = [json.loads(line)["changes"] for line in capsys.readouterr().out.splitlines()]
     joined, revoked, second, closed, moved, folder, nightly = told
     leak = [["kim.external", "finance/budgets/salaries"]]

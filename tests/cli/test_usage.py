@@ -318,7 +318,7 @@ def progress(patience: float) -> str:
         f"terminal.PATIENCE = {patience}\n"
         "with terminal.Terminal().progress('counting sheep', 4) as bar:\n"
         "    for _ in range(4): time.sleep(0.12); bar.advance(); bar.label('counting goats')\n"
-        "    bar.say('sleeping')\n"
+        "    bar.restart('sleeping')\n"
     )
     return written_to_a_terminal([sys.executable, "-c", program])
 

@@ -16,7 +16,7 @@ from tests.cli.conftest import CLOSURE, ROOT, command, environment_with
 from tests.missing import missing_for_spark
 from upshot.cli import main
 from upshot.cli.demo.inventory import inventory
-from upshot.cli.demo.telling import tell
+from upshot.cli.demo.run import run_demo
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import EngineName
 
@@ -73,7 +73,7 @@ def test_a_story_told_on_spark_ends_with_both_engines_agreeing(
     spark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    told = tell(Terminal(), inventory(), EngineName.SPARK)
+    told = run_demo(Terminal(), inventory(), EngineName.SPARK)
     out, err = capsys.readouterr()
     assert err == ""
     assert "Running on Spark 4." in out

@@ -1,4 +1,4 @@
-"""Open the engine of a command: in this process, or on a Spark session that is started for it and ends with it."""
+"""The engine of a command: in this process, or on a Spark session that starts and ends with the command."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from upshot.spark.session import own_session, require_java, require_spark
 
 SETTINGS = {
     "spark.app.name": "upshot",
-    "spark.ui.enabled": "false",  # its address is not published
-    "spark.ui.showConsoleProgress": "false",  # it would be drawn over our own
+    "spark.ui.enabled": "false",  # nobody knows its address
+    "spark.ui.showConsoleProgress": "false",  # it would overwrite the progress bar of the command
     "spark.log.level": "ERROR",
 }
 
 _JAVA = 17
 
 _LAST_LINES = 5
-"""The most lines shown of Spark's output before it failed to start."""
+"""The number of lines shown of the output of a Spark session that failed to start."""
 
 
 def missing_for_spark() -> str:
-    """Describe what is missing on this machine to run Spark; empty if nothing is."""
+    """The reason why Spark cannot run on this machine, or an empty text."""
     try:
         require_spark()
         require_java({})
@@ -51,8 +51,7 @@ def missing_for_spark() -> str:
 
 @contextmanager
 def connected(terminal: Terminal, engine: EngineName, store: Path | None = None) -> Iterator[Database]:
-    """An empty database, or the one in the directory `store`, on the engine that the user names; without a session the
-    local one, unless Spark is named."""
+    """Open an empty database, or the one in the directory `store`, on the requested engine; `auto` is the local one."""
     if engine is not EngineName.SPARK:
         with connect(store, engine=engine.value) as database:
             yield database
@@ -63,16 +62,16 @@ def connected(terminal: Terminal, engine: EngineName, store: Path | None = None)
 
 @contextmanager
 def spark_session(terminal: Terminal) -> Iterator[Any]:
-    """A session that says nothing on our streams; the one that is running already, if there is one."""
+    """The running session, or a new one that prints nothing."""
     running = running_session()
     if running is not None:
         yield running
         return
-    with terminal.progress("starting Spark"), _aside() as said:
+    with terminal.progress("starting Spark"), _captured_errors() as output:
         try:
             session = own_session(**SETTINGS)
         except EngineError as error:
-            raise _with_words(error, said) from error
+            raise _with_output(error, output) from error
     try:
         yield session
     finally:
@@ -80,19 +79,19 @@ def spark_session(terminal: Terminal) -> Iterator[Any]:
 
 
 @contextmanager
-def _aside() -> Iterator[IO[bytes] | None]:
-    """Redirect the errors of processes started inside to a file: warnings of Java and Spark would otherwise stand
-    between ours. Our own stream is unchanged. With debugging on, nothing is redirected."""
+def _captured_errors() -> Iterator[IO[bytes] | None]:
+    """Redirect the standard error of processes started in the block to a file, which keeps warnings of Java and Spark
+    off the terminal. `sys.stderr` of this process is unchanged. With `UPSHOT_TRACEBACK`, nothing is redirected."""
     if os.environ.get("UPSHOT_TRACEBACK"):
         yield None
         return
     sys.stderr.flush()
-    ours, theirs = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 - Spark goes on writing after we are done
+    ours, captured = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 - Spark keeps writing after the block
     stream = sys.stderr
     sys.stderr = os.fdopen(os.dup(ours), "w", encoding="utf-8", errors="backslashreplace")
     try:
-        os.dup2(theirs.fileno(), 2)
-        yield theirs
+        os.dup2(captured.fileno(), 2)
+        yield captured
     finally:
         os.dup2(ours, 2)
         os.close(ours)
@@ -100,12 +99,12 @@ def _aside() -> Iterator[IO[bytes] | None]:
         sys.stderr = stream
 
 
-def _with_words(error: EngineError, said: IO[bytes] | None) -> EngineError:
-    """The error with the last of what Spark said."""
+def _with_output(error: EngineError, output: IO[bytes] | None) -> EngineError:
+    """The error with the last lines of Spark's output."""
     lines = [error.message]
-    if said is not None:
-        said.seek(0)
-        lines += said.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
+    if output is not None:
+        output.seek(0)
+        lines += output.read().decode("utf-8", "replace").strip().splitlines()[-_LAST_LINES:]
     return EngineError(
         "\n  ".join(lines),
         code=error.code,

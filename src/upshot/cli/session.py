@@ -1,4 +1,4 @@
-"""A database made from files: the program defined, the fact files of its `.input` relations loaded."""
+"""A database made from files: the program is defined, the fact files of its `.input` relations are loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, existing_store, read_program
 from upshot.cli.input.programs import parse_source
 from upshot.cli.options import DatabaseOptions
-from upshot.cli.output.firings import register_actions, report_failures
+from upshot.cli.output.changes import report_failures, without_log
 from upshot.cli.output.terminal import Bar, Terminal
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import DataError, UsageError, counted
@@ -20,6 +20,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.database import Database
 from upshot.database.files.souffle_options import FileOptions, file_options
 from upshot.database.files.souffle_reader import read_facts
+from upshot.database.rules.action_files import read_actions
 from upshot.engine.limits import loaded_once
 from upshot.plan.goals import magic_pragma, unstored_views
 from upshot.syntax.ast import Directive, Program
@@ -31,16 +32,15 @@ def opened(
     source: DatabaseOptions,
     *,
     facts_required: bool = False,
-    keeps_violations: bool = False,
+    keep_violations: bool = False,
     goal_directed: bool = False,
 ) -> Iterator[Database]:
-    """The program of a file over the facts in a directory, with the functions of a file for its rules. What the facts
-    violate is refused, unless violations are to be kept: then nothing is said of them, and constraints hold from there
-    on for what is new.
+    """Open the database of a program file with its facts, or a database directory.
 
-    Without `-F` the current directory is looked at as Soufflé does; a missing fact file is then an error only where
-    `facts_required`, and otherwise a warning and an empty relation. `goal_directed`: only what the outputs, constraints
-    and rules need is computed.
+    Facts that violate a constraint are an error. With `keep_violations` they are accepted, and the constraints apply to
+    later changes. Without `-F`, fact files are read from the current directory, as Soufflé does; a missing one is an
+    error with `facts_required`, and otherwise a warning. With `goal_directed`, only the rows are computed that outputs,
+    constraints and rules need.
     """
     fact_dir = source.fact_dir
     if source.file.is_dir():
@@ -48,31 +48,30 @@ def opened(
             register_actions(database, source.actions)
             yield database
         return
-    written = read_program(source.file)
-    program = parse_source(written)
+    text = read_program(source.file)
+    program = parse_source(text)
     if fact_dir is not None and any(isinstance(item, Directive) and item.kind == "input" for item in program.items):
         existing_directory(fact_dir, "-F")
-    rejecting = _rejecting(program) if keeps_violations else []
+    rejecting = _rejecting(program) if keep_violations else []
     with connected(terminal, source.engine) as database:
         register_actions(database, source.actions)
-        with terminal.progress(f"defining {written.name}"):
-            text = written.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
-            if goal_directed:
-                text += "".join(f"\n.view {view} materialized=false events=none" for view in unstored_in_run(program))
-            terminal.report(_but_violations(database.define(text, name=written.name).warnings, rejecting))
+        with terminal.progress(f"defining {text.name}"):
+            definition = text.text + "".join(f"\n.deny {name} on_violation=warn" for name in rejecting)
+            for view in unstored_in_run(program) if goal_directed else ():
+                definition += f"\n.view {view} materialized=false events=none"
+            terminal.report(_without_violations(database.define(definition, name=text.name).warnings, rejecting))
         with loaded_once() if goal_directed else nullcontext():
             load_facts(
                 terminal, database, fact_dir or Path(), optional=fact_dir is None and not facts_required, kept=rejecting
             )
         if rejecting:
-            database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=written.name)
+            database.define("".join(f".deny {name} existing=keep\n" for name in rejecting), name=text.name)
         if fact_dir is not None and fact_dir.is_dir():
             terminal.report(_unread(database, fact_dir))
         yield database
 
 
 def _opened_store(terminal: Terminal, source: DatabaseOptions) -> AbstractContextManager[Database]:
-    """The database of a directory, with the rows it has."""
     if source.fact_dir is not None:
         message = f"`{source.file}` is a database directory, which has its own facts"
         raise UsageError(message, code="wrong-argument", help="omit `-F`")
@@ -80,24 +79,32 @@ def _opened_store(terminal: Terminal, source: DatabaseOptions) -> AbstractContex
 
 
 def _rejecting(program: Program) -> list[str]:
-    """The constraints that refuse what violates them."""
+    """The constraints that reject violations."""
     return [name for name, each in check(program).constraints.items() if each.on_violation == "reject"]
 
 
 def unstored_in_run(program: Program) -> dict[str, str]:
-    """The views that `upshot run` computes only as far as its outputs need them, each with the reason."""
+    """The views that `upshot run` does not store, since the outputs need only some of their rows; with the reason."""
     return unstored_views(check(program), magic_pragma(program.items))
 
 
-def _but_violations(warnings: Iterable[Diagnostic], kept: Sequence[str]) -> list[Diagnostic]:
-    """The warnings without those of constraints that only for now do not refuse."""
+def _without_violations(warnings: Iterable[Diagnostic], kept: Sequence[str]) -> list[Diagnostic]:
+    """The warnings without violations, if there are constraints whose violations are kept."""
     return [each for each in warnings if not (kept and each.slug == "constraint-violated")]
+
+
+def register_actions(database: Database, file: Path | None) -> None:
+    """Register the functions of a file for calls in rules."""
+    without_log()
+    for name, function in read_actions(file).items() if file is not None else ():
+        database.action(name, function)
+        database.function(name, function)
 
 
 def load_facts(
     terminal: Terminal, database: Database, folder: Path, *, optional: bool, kept: Sequence[str] = ()
 ) -> None:
-    """Loads every `.input` relation in one transaction; what it violates of constraints that are `kept` is not said."""
+    """Load every `.input` relation in one transaction. Violations of the constraints `kept` are not reported."""
     inputs = [file_options(item, folder) for item in database.directives if item.kind == "input"]
     schemas = database.schemas
     with terminal.progress("reading facts", len(inputs)) as bar:
@@ -106,17 +113,17 @@ def load_facts(
         tables = {relation: rows for relation, rows in tables.items() if rows is not None}
         if not any(map(len, tables.values())):
             return
-        bar.say("computing views")
+        bar.restart("computing views")
         with _progress(database, bar), database.transaction() as transaction:
             for relation, rows in tables.items():
                 transaction.insert(relation, rows)
-    terminal.report(_but_violations(transaction.warnings, kept))
+    terminal.report(_without_violations(transaction.warnings, kept))
     report_failures(terminal, transaction.firings)
 
 
 @contextmanager
 def _progress(database: Database, bar: Bar) -> Iterator[None]:
-    """Beside the bar stands which view is being computed, and how far it is."""
+    """Label the bar with the view that is being computed and its number of rows."""
     database.report_progress(lambda view, rows: bar.label(f"computing {view}: {counted(rows, 'row')}"))
     try:
         yield
@@ -137,7 +144,7 @@ def _read(schema: Schema, options: FileOptions, bar: Bar, *, optional: bool) -> 
 
 
 def _missing(relations: Sequence[str]) -> list[Diagnostic]:
-    """A warning that these have no file of facts."""
+    """A warning for relations without a fact file."""
     if not relations:
         return []
     names = ", ".join(f"`{name}`" for name in relations)
@@ -150,7 +157,7 @@ def _missing(relations: Sequence[str]) -> list[Diagnostic]:
 
 
 def _unread(database: Database, folder: Path) -> list[Diagnostic]:
-    """A warning for each fact file that is named like a base relation and is not read."""
+    """A warning for each fact file that has the name of a base relation and is not read."""
     read = {item.relation for item in database.directives if item.kind == "input"}
     return [
         Diagnostic(

@@ -1,4 +1,4 @@
-"""The options of every command: engine and format."""
+"""The values of options, and the exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExportTarget(StrEnum):
 
 
 OK, WRONG_INPUT, WRONG_USAGE, ENGINE_FAILED = 0, 1, 2, 3
-"""Fine; the program or the data is wrong; the command was called wrongly; the engine could not go on."""
+"""Exit codes: success, an invalid program or invalid data, wrong usage, an engine failure."""
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
 """The exit codes that a shell reports for a process ended by SIGINT or SIGPIPE."""

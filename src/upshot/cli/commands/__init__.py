@@ -1,4 +1,5 @@
-"""The commands, one module each or one for a few that share their work.
+"""The commands, one module each, or one for several that share their work.
 
-A terminal and arguments in; an exit code out, None for 0. To add one: a module here, and its arguments in `cli/app.py`.
+A command is a function: terminal and arguments in, exit code out. The annotations of its parameters declare the
+arguments of the command line. To add one: a function here, and its line in `cli/app.py`.
 """

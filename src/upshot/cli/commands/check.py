@@ -39,8 +39,8 @@ def check(terminal: Terminal, file: ProgramFile, actions: ActionFile = None) -> 
 
 
 def _check_calls(checked: CheckedProgram, file: Path) -> None:
-    """Raises if rules call what the file does not have, or has with other parameters."""
-    # Only now: checking a program alone imports no engine.
+    """Raise if rules call functions that the file does not define with these parameters."""
+    # Imported here, since checking a program alone needs no engine.
     from upshot.database.rules.action_files import read_actions  # noqa: PLC0415
     from upshot.database.rules.actions import Actions  # noqa: PLC0415
 
@@ -62,9 +62,9 @@ def summary(checked: CheckedProgram) -> str:
         counted(roles.count(Role.CONSTRAINT), "constraint"),
     ]
     warnings = sum(warning.severity is Severity.WARNING for warning in checked.warnings)
-    told = parts[: 2 + (Role.CONSTRAINT in roles)]
-    told += [counted(len(checked.rules), "active rule")] * bool(checked.rules)
-    return ", ".join(told + [counted(warnings, "warning")] * bool(warnings))
+    shown = parts[: 2 + (Role.CONSTRAINT in roles)]
+    shown += [counted(len(checked.rules), "active rule")] * bool(checked.rules)
+    return ", ".join(shown + [counted(warnings, "warning")] * bool(warnings))
 
 
 def _counted_findings(error: ProgramError) -> str:

@@ -1,4 +1,4 @@
-"""`upshot demo`: transactions on generated data, the same each time but for the times they take."""
+"""`upshot demo`: transactions on generated data, the same in every run except for the times."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from upshot.cli.demo.inventory import SUMMARY as INVENTORY
 from upshot.cli.demo.inventory import inventory
 from upshot.cli.demo.permissions import SUMMARY as PERMISSIONS
 from upshot.cli.demo.permissions import permissions
-from upshot.cli.demo.story import Announced
-from upshot.cli.demo.telling import tell
+from upshot.cli.demo.run import run_demo
+from upshot.cli.demo.story import DemoEntry
 from upshot.cli.demo.trains import SUMMARY as TRAINS
 from upshot.cli.demo.trains import trains
 from upshot.cli.engines import missing_for_spark, spark_session
@@ -27,10 +27,10 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import EngineError, UsageError
 
 STORIES = (
-    Announced("permissions", PERMISSIONS, permissions, partial(permissions, people=400, documents=5)),
-    Announced("dependencies", DEPENDENCIES, dependencies, partial(dependencies, size=2000)),
-    Announced("trains", TRAINS, trains, trains),
-    Announced("inventory", INVENTORY, inventory, inventory),
+    DemoEntry("permissions", PERMISSIONS, permissions, partial(permissions, people=400, documents=5)),
+    DemoEntry("dependencies", DEPENDENCIES, dependencies, partial(dependencies, size=2000)),
+    DemoEntry("trains", TRAINS, trains, trains),
+    DemoEntry("inventory", INVENTORY, inventory, inventory),
 )
 """All demos; the first one is the default."""
 
@@ -54,17 +54,17 @@ def demo(
     story = known[name]
     if engine is EngineName.AUTO:
         return _on_each_engine(terminal, story)
-    tell(terminal, story.build_for_spark() if engine is EngineName.SPARK else story.build(), engine)
+    run_demo(terminal, story.build_for_spark() if engine is EngineName.SPARK else story.build(), engine)
     return OK
 
 
-def _on_each_engine(terminal: Terminal, story: Announced) -> int:
-    tell(terminal, story.build(), EngineName.LOCAL)
+def _on_each_engine(terminal: Terminal, story: DemoEntry) -> int:
+    run_demo(terminal, story.build(), EngineName.LOCAL)
     missing = missing_for_spark()
     if not missing:
         try:
             with spark_session(terminal):
-                tell(terminal, story.build_for_spark(), EngineName.SPARK)
+                run_demo(terminal, story.build_for_spark(), EngineName.SPARK)
                 return OK
         except EngineError as error:
             if error.code != "spark-not-started":

@@ -1,29 +1,31 @@
-"""`upshot follow`: what a served view holds, then what each commit changes in it."""
+"""`upshot follow`: the rows of a served view, then the changes of each commit."""
 
 from __future__ import annotations
 
 import json
 import queue
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from upshot.cli.output.changes import commit_to_json
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.client import Change, Client, Copy
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import Error
-from upshot.core.json_values import rows_to_json
-from upshot.core.rows import Row, Rows, row_set
+from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Schema
+from upshot.database.changes import Changes
 
 _WAITING = 1_000
-"""Changes that wait to be printed; beyond that no more are read from the service, which then lets go of us."""
-_LOOK = 0.5
+"""Changes that wait to be printed. When the queue is full, nothing is read and the service ends the connection; the
+client resumes later."""
+_POLL = 0.5
+"""Seconds between two checks whether the copy has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,14 @@ def _now(client: Client, view: str, where: str | None, since: int | None) -> str
 
 
 def _follow(terminal: Terminal, client: Client, view: str, options: FollowOptions) -> None:
-    kept: dict[str, Any] = {name: getattr(options, name) for name in ("where", "since", "every", "state")}
+    arguments: dict[str, Any] = {name: getattr(options, name) for name in ("where", "since", "every", "state")}
     waiting: queue.Queue[Change] = queue.Queue(_WAITING)
     leaving = threading.Event()
 
-    def heard(change: Change) -> None:
+    def enqueue(change: Change) -> None:
         while not leaving.is_set():
             try:
-                waiting.put(change, timeout=_LOOK)
+                waiting.put(change, timeout=_POLL)
             except queue.Full:
                 continue
             return
@@ -92,7 +94,7 @@ def _follow(terminal: Terminal, client: Client, view: str, options: FollowOption
         terminal.report([note])
 
     try:
-        with client.follow(view, on_change=heard, on_trouble=trouble, **kept) as copy:
+        with client.follow(view, on_change=enqueue, on_trouble=trouble, **arguments) as copy:
             try:
                 _print_all(terminal, copy, waiting)
             finally:
@@ -102,10 +104,10 @@ def _follow(terminal: Terminal, client: Client, view: str, options: FollowOption
 
 
 def _print_all(terminal: Terminal, copy: Copy, waiting: queue.Queue[Change]) -> None:
-    """Ends only by an exception: an interruption, a closed pipe, or what ended the copy."""
+    """Print changes until an exception: an interruption, a closed pipe, or the error that ended the copy."""
     while True:
         try:
-            change = waiting.get(timeout=_LOOK)
+            change = waiting.get(timeout=_POLL)
         except queue.Empty:
             if not copy.is_open:
                 copy.wait(copy.version + 1)
@@ -115,14 +117,8 @@ def _print_all(terminal: Terminal, copy: Copy, waiting: queue.Queue[Change]) -> 
 
 
 def _line(view: str, change: Change) -> str:
-    """As `upshot watch` prints a commit; a snapshot is marked, and so is what is not a commit but the difference to a
-    new snapshot."""
-    came, went = rows_to_json(_sorted(change.inserted)), rows_to_json(_sorted(change.deleted))
+    """The line of a commit, as `upshot watch` prints it. Snapshots and differences between snapshots are marked."""
     marks = ', "snapshot": true' * change.snapshot + ', "renewed": true' * change.renewed
     marks += f', "reason": {json.dumps(change.reason)}' if change.reason else ""
-    changes = f'{json.dumps(view)}: {{"insert": {came}, "delete": {went}}}'
-    return f'{{"version": {change.version}, "changes": {{{changes}}}{marks}}}'
-
-
-def _sorted(rows: Iterable[Row]) -> list[Row]:
-    return Rows.of(Schema("rows", ()), list(rows)).sorted()
+    changes = Changes(*(Rows.of(Schema(view, ()), list(rows)) for rows in (change.inserted, change.deleted)))
+    return commit_to_json(change.version, [(view, changes)])[:-1] + marks + "}"

@@ -1,4 +1,4 @@
-"""`upshot pipeline run`: a pipeline file at work."""
+"""`upshot pipeline run`: run a pipeline file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from upshot.cli.output.deltas import changes_to_json
-from upshot.cli.output.firings import without_log
+from upshot.cli.output.changes import commit_to_json, without_log
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK, EngineName
 from upshot.database.changes import Changes
@@ -30,7 +29,7 @@ def run(
     """With `--format json` the metrics go to stdout; otherwise only the output of console sinks does."""
     require_spark()
     without_log()
-    # Only now: these need Spark's package.
+    # Imported here, since these need the package `pyspark`.
     from upshot.pipeline.metrics import BatchMetrics  # noqa: PLC0415
     from upshot.pipeline.progress import Display  # noqa: PLC0415
     from upshot.pipeline.run import Pipeline, Watchers  # noqa: PLC0415
@@ -55,7 +54,7 @@ def run(
                 display.note(f"note: {words}")
 
         def console(view: str, version: int, changes: Changes) -> None:
-            terminal.data(f'{{"version": {version}, "changes": {changes_to_json([(view, changes)])}}}')
+            terminal.data(commit_to_json(version, [(view, changes)]))
             terminal.out.flush()
 
         print_changes = console if terminal.json else print_lines

@@ -1,4 +1,4 @@
-"""`upshot query`: the answers to one query, in Datalog or SQL."""
+"""`upshot query`: the answers to a query, in Datalog or SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from upshot.cli.input.given_values import constant
+from upshot.cli.input.rows import constant
 from upshot.cli.options import DatabaseOptions
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
@@ -67,15 +67,15 @@ def answers(
 
 
 def _lines(rows: Rows) -> list[str]:
-    """Values with tabs between, as `run -D -` prints them; a query without variables answers true or false."""
+    """One line of tab-separated values per row, as `run -D -` prints them; true or false without variables."""
     if not rows.columns:
         return ["true" if len(rows) else "false"]
     return list(lines(rows.schema, rows, FileOptions(rows.schema.name, Path("-"))))
 
 
-def _parameters(given: Sequence[str]) -> dict[str, Any]:
+def _parameters(texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             message = f"`{text}` is not a parameter and its value"

@@ -10,17 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from upshot.cli.input.changes import ChangeFacts, parse_change, read_change_lines
-from upshot.cli.input.files import STDIN
-from upshot.cli.input.given_values import constant, new_values
-from upshot.cli.input.transactions import asked_row, at_change
+from upshot.cli.input.changes import ChangeFacts, ChangeLine, for_each_line, parse_change
+from upshot.cli.input.files import refuse_stdin_twice
+from upshot.cli.input.rows import constant, parse_row, placeholder_values
 from upshot.cli.options import DatabaseOptions, SearchOptions
-from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic
-from upshot.core.errors import Error, UsageError, counted
+from upshot.core.errors import UsageError, counted
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
@@ -33,11 +31,11 @@ from upshot.syntax.ast import Atom, Wildcard
 
 
 def search_arguments(search: SearchOptions) -> dict[str, Any]:
-    """The options as `db.realize` and `db.repairs` take them."""
+    """The arguments of `db.realize` and `db.repairs`."""
     return {
         "limit": 1 if search.apply else search.limit,
         "frozen": search.frozen or (),
-        "cost": _prices(search.cost or ()),
+        "cost": _costs(search.cost or ()),
         "bounds": Bounds(
             rounds=search.rounds,
             new_constants=search.new_values,
@@ -51,7 +49,7 @@ def search_arguments(search: SearchOptions) -> dict[str, Any]:
 
 
 def refuse_to_apply(search: SearchOptions, file: Path) -> None:
-    """`UsageError` if a commit is requested and `file` is no database, or values have no placeholder."""
+    """`UsageError` for `--apply` without a database directory, and for `--value` without `--apply`."""
     if search.values and not search.apply:
         message = "`--value` needs `--apply`"
         raise UsageError(message, code="options-conflict", help="add `--apply`, or omit `--value`")
@@ -66,7 +64,7 @@ def refuse_to_apply(search: SearchOptions, file: Path) -> None:
 def signed_rows(
     request: Sequence[str], sign: str, database: Database, *, patterns: bool = False
 ) -> dict[str, list[Any]]:
-    """The requested rows with this sign, by relation, and the `patterns`, each for all matching rows."""
+    """The requested rows with this sign, by relation. With `patterns`, also patterns, each for all matching rows."""
     found: dict[str, list[Any]] = {}
     for text in request:
         if not text.lstrip("+-").strip():
@@ -81,7 +79,7 @@ def signed_rows(
         if text[0] == sign and patterns and (matched := _pattern(text[1:])) is not None:
             found.setdefault(matched, []).append(text[1:])
         elif text[0] == sign:
-            name, row = asked_row(text[1:], database)
+            name, row = parse_row(text[1:], database)
             found.setdefault(name, []).append(row)
     return found
 
@@ -93,33 +91,33 @@ def _pattern(text: str) -> str | None:
     return atom.relation if is_pattern and isinstance(atom, Atom) else None
 
 
-def _prices(given: Sequence[str]) -> dict[str, float]:
-    prices = {}
-    for text in given:
+def _costs(texts: Sequence[str]) -> dict[str, float]:
+    costs = {}
+    for text in texts:
         name, _, number = text.rpartition("=")
         try:
-            prices[name] = float(number)
+            costs[name] = float(number)
         except ValueError:
             message = f"`{text}` is not a cost"
             raise UsageError(
                 message, code="wrong-argument", help="as in `--cost granted=5` or `--cost -granted=5`"
             ) from None
-    return prices
+    return costs
 
 
 MOST_EFFECTS = 10
-"""The most requested rows that are printed of a realization, and the most side effects."""
+"""The number of requested rows, and of side effects, that are printed of a realization."""
 
 
-def tell(
+def print_realizations(
     terminal: Terminal,
     database: Database,
     found: Realizations,
     search: SearchOptions,
     committed: list[int] | None = None,
 ) -> int:
-    """Prints each realization with its effects, and how the search ended; the exit code. The version that one is
-    applied as joins those that are `committed`."""
+    """Print each realization with its effects, and the status of the search; return the exit code. With `--apply`, the
+    version of the commit is added to `committed`."""
     number = 0
     for number, each in enumerate(found, 1):
         if terminal.json:
@@ -129,7 +127,7 @@ def tell(
             terminal.data(each.text(MOST_EFFECTS))
         terminal.out.flush()
         if search.apply:
-            values = new_values(search.values or (), each)
+            values = placeholder_values(search.values or (), each)
             if not each.size:
                 terminal.message("nothing to apply: the request is already satisfied")
                 continue
@@ -154,7 +152,7 @@ def _help(found: Realizations) -> str:
         return "request less, or change a rule or a constraint"
     if found.status == FROZEN:
         return "omit one of the `--frozen` options"
-    options = [option for words, option in _RAISED.items() if re.search(words, found.reason)]
+    options = [option for pattern, option in _RAISED.items() if re.search(pattern, found.reason)]
     allow = f"allow more with {' or '.join(f'`{each}`' for each in options)}, or " * bool(options)
     return f"{allow}request less"
 
@@ -192,11 +190,11 @@ def print_update(terminal: Terminal, database: Database, request: Sequence[str],
     """Print the realizations of a request; the exit code."""
     delete = signed_rows(request, "-", database, patterns=True)
     found = database.realize(signed_rows(request, "+", database), delete, **search_arguments(search))
-    return tell(terminal, database, found, search)
+    return print_realizations(terminal, database, found, search)
 
 
 SHOWN = 5
-"""Witnesses of a constraint that are named."""
+"""The number of witnesses that are printed of a constraint."""
 
 
 def repairs(
@@ -228,9 +226,8 @@ def repairs(
         raise UsageError(
             message, code="options-conflict", help="give the rows of one transaction instead: '+p(2)' '-q(3)'"
         )
-    if source.file == STDIN == changes:
-        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
-    with opened(terminal, source, keeps_violations=True) as database:
+    refuse_stdin_twice(source.file, changes)
+    with opened(terminal, source, keep_violations=True) as database:
         if changes is not None:
             return _of_transactions(terminal, database, changes, search)
         if attempted:
@@ -244,23 +241,21 @@ def _of_violations(terminal: Terminal, database: Database, constraint: str | Non
     names = [name for name, schema in database.schemas.items() if schema.role is Role.CONSTRAINT]
     rows = {name: database.rows(name).sorted() for name in names if constraint in (None, name)}
     _announce(terminal, database, {name: some for name, some in rows.items() if some}, "", "is violated by")
-    return tell(terminal, database, found, search) if any(rows.values()) else OK
+    return print_realizations(terminal, database, found, search) if any(rows.values()) else OK
 
 
 def _of_transactions(terminal: Terminal, database: Database, changes: Path, search: SearchOptions) -> int:
-    """Each line of the change file on its own; with `--apply` against what those before it left."""
-    code, committed = OK, list[int]()
-    for line in read_change_lines(changes):
-        try:
-            change = parse_change(line, database.schemas)
-            code = max(code, _of_change(terminal, database, change, line.place, search, committed))
-        except Error as error:
-            terminal.out.flush()
-            terminal.report(at_change(error, line))
-            if search.apply:
-                terminal.message(_kept(committed))
-            return code_of(error)
-    return code
+    """Repair the transaction of each line separately; with `--apply`, in the state that earlier lines left."""
+    codes, committed = [OK], list[int]()
+
+    def process(line: ChangeLine) -> None:
+        change = parse_change(line, database.schemas)
+        codes.append(_of_change(terminal, database, change, line.place, search, committed))
+
+    failed = for_each_line(terminal, changes, process)
+    if failed and search.apply:
+        terminal.message(_kept(committed))
+    return failed or max(codes)
 
 
 def _kept(committed: Sequence[int]) -> str:
@@ -277,10 +272,10 @@ def _of_change(
     found = database.repairs(insert=change.insert, delete=change.delete, **search_arguments(search))
     effects = database.what_if(insert=change.insert, delete=change.delete)
     _announce(terminal, database, effects.violations, place, "would be violated by")
-    return tell(terminal, database, found, search, committed)
+    return print_realizations(terminal, database, found, search, committed)
 
 
-def _announce(terminal: Terminal, database: Database, violations: Violations, place: str, words: str) -> None:
+def _announce(terminal: Terminal, database: Database, violations: Violations, place: str, verb: str) -> None:
     """Print the violations before their repairs."""
     if terminal.json:
         parts = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in violations.items())
@@ -292,6 +287,6 @@ def _announce(terminal: Terminal, database: Database, violations: Violations, pl
         shown = ", ".join(fact(database.schemas[name], row) for row in rows[:SHOWN])
         more = f" and {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
         kind = "" if database.schemas[name].role is Role.CONSTRAINT else "the key of "
-        terminal.data(f"// {before}{kind}`{name}` {words} {shown}{more}")
+        terminal.data(f"// {before}{kind}`{name}` {verb} {shown}{more}")
     if not violations:
-        terminal.data(f"// {before}nothing {words.removesuffix(' by')}")
+        terminal.data(f"// {before}nothing {verb.removesuffix(' by')}")

@@ -1,4 +1,4 @@
-"""`upshot repl`: at a terminal with prompt, history and completion; from a pipe line by line."""
+"""`upshot repl`: an interactive session with prompt, history and completion, or statements from a pipe."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import typer
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
 from upshot.cli.options import ActionFile, EngineOption, FactDir
-from upshot.cli.output.firings import code_of_failures, register_actions
+from upshot.cli.output.changes import code_of_failures
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.repl.session import Quit, ReplSession
 from upshot.cli.repl.statements import Input
+from upshot.cli.session import register_actions
 from upshot.cli.settings import OK, EngineName
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
@@ -91,7 +92,7 @@ def _converse(terminal: Terminal, session: ReplSession) -> None:
                 session.execute(statement)
             return
         except KeyboardInterrupt:
-            lines.forget()
+            lines.clear()
             terminal.message("")
             continue
         for statement in lines.feed(line):
@@ -103,7 +104,7 @@ def _converse(terminal: Terminal, session: ReplSession) -> None:
 
 @contextmanager
 def _line_editing(session: ReplSession) -> Iterator[None]:
-    """History kept between sessions, and completion of commands, relations and built-ins."""
+    """Set up the saved history, and completion of commands, relations and built-ins."""
     if readline is None:
         yield
         return
@@ -138,7 +139,7 @@ class Completer:
             *self._session.database.rules,
             *(name for name in (*FUNCTIONS, *TESTS, *AGGREGATES) if name.isidentifier()),
         ]
-        # A minus is the sign of a row, or belongs to the name of a command.
+        # A minus is the sign of a row, or part of the name of a command.
         sign = "-" * text.startswith("-")
         matching = [word for word in words if word.startswith(text.removeprefix(sign))]
         return sign + matching[state] if state < len(matching) else None

@@ -1,4 +1,4 @@
-"""`upshot run`: a Soufflé program over Soufflé's files."""
+"""`upshot run`: evaluate a program on fact files, as Soufflé does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from upshot.cli.input.files import shown_name
 from upshot.cli.options import DatabaseOptions
-from upshot.cli.output.firings import code_of_failures
+from upshot.cli.output.changes import code_of_failures
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.core.diagnostic import Diagnostic, Severity
@@ -37,22 +37,22 @@ def run(
     if output_dir != _STDOUT and output_dir.exists() and not output_dir.is_dir():
         raise UsageError(f"`{output_dir}` is a file, not a directory", code="not-a-directory", help="check `-D`")
     with opened(terminal, source, facts_required=True, goal_directed=True) as database:
-        wanted = _write(terminal, database, output_dir)
+        outputs = _write(terminal, database, output_dir)
         code = code_of_failures(database)
-    if not wanted:
-        terminal.report([_nothing_asked(source.file)])
+    if not outputs:
+        terminal.report([_no_output(source.file)])
     return code
 
 
 def _write(terminal: Terminal, database: Database, output_dir: Path) -> list[FileOptions]:
     """Write the outputs of the program; return their options."""
-    wanted = [file_options(item, output_dir) for item in database.directives if item.kind != "input"]
+    outputs = [file_options(item, output_dir) for item in database.directives if item.kind != "input"]
     if output_dir != _STDOUT:
-        # All or nothing: no file is written if one of them could not be read back.
-        for options in wanted:
+        # Write no file if one of them could not be read back.
+        for options in outputs:
             if options.device == "file":
                 refuse_unwritable(database.rows(options.relation), options)
-    for options in wanted:
+    for options in outputs:
         rows = database.rows(options.relation)
         if options.device == "stdoutprintsize":
             _print_size(terminal, options.relation, len(rows))
@@ -61,7 +61,7 @@ def _write(terminal: Terminal, database: Database, output_dir: Path) -> list[Fil
         else:
             with terminal.progress(f"writing {options.path}"):
                 write_rows(rows, options)
-    return wanted
+    return outputs
 
 
 def _print(terminal: Terminal, rows: Rows, options: FileOptions) -> None:
@@ -76,7 +76,7 @@ def _print_size(terminal: Terminal, relation: str, size: int) -> None:
     terminal.data(json.dumps({"relation": relation, "size": size}) if terminal.json else size_line(relation, size))
 
 
-def _nothing_asked(file: Path) -> Diagnostic:
+def _no_output(file: Path) -> Diagnostic:
     return Diagnostic(
         "no-output",
         f"`{shown_name(file)}` has no output",

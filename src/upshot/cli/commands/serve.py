@@ -1,4 +1,4 @@
-"""`upshot serve`: a program's views over HTTP; `upshot token`: the tokens of its users."""
+"""`upshot serve`: serve the views of a program over HTTP; `upshot token`: create the tokens of its users."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import typer
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.options import ActionFile, ProgramFile
-from upshot.cli.output.firings import register_actions
 from upshot.cli.output.terminal import Terminal
+from upshot.cli.session import register_actions
 from upshot.cli.settings import ENGINE_FAILED, OK, EngineName
 from upshot.core.errors import UsageError
 from upshot.core.time_spans import time_span
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """A service: its program, its addresses, who may reach it, what it keeps and what it accepts."""
+    """A service: its program, address, access rules, history and limits."""
 
     file: ProgramFile
     store: Annotated[
@@ -134,7 +134,7 @@ PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
 
 def require_service() -> None:
-    """A sentence, and not a traceback, where the optional packages are missing."""
+    """`UsageError` if an optional package of the service is not installed."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         message = f"package `{missing[0].replace('_', '-')}` is not installed"
@@ -142,9 +142,9 @@ def require_service() -> None:
 
 
 def serve(terminal: Terminal, options: ServeOptions) -> int:
-    """Runs until SIGTERM or SIGINT. Everything that can be wrong is found before the store is touched."""
+    """Run until SIGTERM or SIGINT. Arguments are checked before the store is opened."""
     require_service()
-    # Only now: these need the packages of the service.
+    # Imported here, since these need the packages of the service.
     from upshot.service.access.hosts import refuse_unsafe  # noqa: PLC0415
     from upshot.service.access.tokens import Tokens  # noqa: PLC0415
     from upshot.service.logs import log_to, service  # noqa: PLC0415
@@ -206,7 +206,7 @@ def _settings(options: ServeOptions) -> Settings:
 def _opened(terminal: Terminal, options: ServeOptions) -> AbstractContextManager[Database]:
     """The database of the store, or one in memory."""
     if options.engine is EngineName.SPARK:
-        # Nothing is kept on Spark: the bound has no use there.
+        # On Spark no answers are kept, so the bound is not used.
         return connected(terminal, options.engine, options.store)
     functions = read_actions(options.actions) if options.actions is not None else None
     return connect(
@@ -216,23 +216,23 @@ def _opened(terminal: Terminal, options: ServeOptions) -> AbstractContextManager
 
 
 def token(terminal: Terminal, options: TokenOptions) -> int:
-    """Print the token, once, on stdout. Names may be listed with commas too."""
+    """Print the token once, on stdout. Names may also be separated by commas."""
     require_service()
     from upshot.service.access.tokens import add_token  # noqa: PLC0415 - needs the packages of the service
 
     name, subscribe, admin = options.name, options.subscribe, options.admin
     scopes = {"read": _names(options.read or []), "write": _names(options.write or [])}
-    made = add_token(options.tokens, name, read=scopes["read"], write=scopes["write"], subscribe=subscribe, admin=admin)
+    token = add_token(options.tokens, name, **scopes, subscribe=subscribe, admin=admin)
     if terminal.json:
-        terminal.data(json.dumps({"name": name, "token": made, **scopes, "subscribe": subscribe, "admin": admin}))
+        terminal.data(json.dumps({"name": name, "token": token, **scopes, "subscribe": subscribe, "admin": admin}))
     else:
-        terminal.data(made)
+        terminal.data(token)
         terminal.message(f"added its hash to {options.tokens}; the token is not shown again")
     return OK
 
 
-def _names(given: list[str]) -> list[str]:
-    return [name.strip() for each in given for name in each.split(",") if name.strip()]
+def _names(texts: list[str]) -> list[str]:
+    return [name.strip() for each in texts for name in each.split(",") if name.strip()]
 
 
 _HINT = "as in `--keep 100000`, `--keep all` or `--keep commits=100000,bytes=1GiB,age=7d`"

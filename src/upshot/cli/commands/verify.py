@@ -1,4 +1,4 @@
-"""`upshot verify`: every view recomputed and compared with what is stored."""
+"""`upshot verify`: recompute every view and compare it with the stored rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Annotated
 
 import typer
 
-from upshot.cli.input.changes import read_change_lines
-from upshot.cli.input.files import STDIN
-from upshot.cli.input.transactions import at_change, commit_line
+from upshot.cli.input.changes import ChangeLine, commit_line, for_each_line
+from upshot.cli.input.files import refuse_stdin_twice
 from upshot.cli.options import DatabaseOptions
-from upshot.cli.output.firings import code_of_failures, report_failures
-from upshot.cli.output.outcome import code_of
+from upshot.cli.output.changes import code_of_failures, report_failures
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
-from upshot.core.errors import Error, UsageError, counted
+from upshot.core.errors import UsageError, counted
 from upshot.database.database import Database
 
 
@@ -31,8 +29,7 @@ def verify(
     ] = None,
 ) -> int:
     """Of a program, load the facts and commit the transactions of the change file first."""
-    if source.file == STDIN and changes == STDIN:
-        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
+    refuse_stdin_twice(source.file, changes)
     if source.file.is_dir() and (source.fact_dir is not None or changes is not None):
         message = f"`{source.file}` is a database directory, which is verified as it is"
         raise UsageError(message, code="wrong-argument", help="omit `-F` and `--changes`")
@@ -42,13 +39,14 @@ def verify(
 
 def _verified(terminal: Terminal, database: Database, changes: Path | None) -> int:
     committed = 0
-    for line in read_change_lines(changes) if changes is not None else ():
-        try:
-            report_failures(terminal, commit_line(database, line).firings)
-        except Error as error:
-            terminal.report(at_change(error, line))
-            return code_of(error)
+
+    def commit(line: ChangeLine) -> None:
+        nonlocal committed
+        report_failures(terminal, commit_line(database, line).firings)
         committed += 1
+
+    if changes is not None and (code := for_each_line(terminal, changes, commit)):
+        return code
     with terminal.progress("recomputing every view"):
         verified = database.verify()
     views = sorted(set(verified.views) & set(database.schemas))

@@ -1,28 +1,31 @@
-"""`upshot watch`: commit transactions and print the view changes of each, and of the commits that rules make after
-it.
-"""
+"""`upshot watch`: commit transactions; print the view changes of each, and of the commits that its rules make."""
 
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from upshot.cli.input.changes import ChangeLine, read_change_lines
-from upshot.cli.input.files import STDIN
-from upshot.cli.input.transactions import at_change, commit_line
+from upshot.cli.input.changes import ChangeLine, at_change, commit_line, read_change_lines
+from upshot.cli.input.files import refuse_stdin_twice
 from upshot.cli.options import DatabaseOptions
-from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.changes import (
+    code_of_failures,
+    commit_to_json,
+    firing_lines,
+    report_failures,
+    rows_of_rules,
+    view_changes,
+)
 from upshot.cli.output.diagnostics import as_fields
-from upshot.cli.output.firings import code_of_failures, firing_lines, firings_field, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, OnError
-from upshot.core.errors import EngineError, Error, UsageError
-from upshot.core.json_values import rows_to_json
+from upshot.core.errors import EngineError, Error
 from upshot.core.schema import Role
 from upshot.database.changes import Changes
 from upshot.database.constraints import notes_of_repairs
@@ -43,13 +46,12 @@ def watch(
         OnError, typer.Option("--on-error", help="Stop at an invalid transaction, or continue.")
     ] = OnError.STOP,
 ) -> int:
-    """One line of output for each line of input, as soon as it is committed.
+    """Print one line for each line of input, as soon as it is committed.
 
-    A bad line changes nothing. It ends the run, or, with `--on-error continue`, its error takes the place of its
-    changes; the exit code then reports it at the end. When the engine fails the run always ends.
+    An invalid line changes nothing. It ends the run, or, with `--on-error continue`, its error is printed instead of
+    changes and determines the exit code. An engine failure always ends the run.
     """
-    if source.file == STDIN and changes == STDIN:
-        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
+    refuse_stdin_twice(source.file, changes)
     with opened(terminal, source) as database:
         return _commits(terminal, database, changes, on_error)
 
@@ -78,13 +80,13 @@ def _committed(terminal: Terminal, database: Database, line: ChangeLine, later: 
     if not terminal.json:
         for text in firing_lines(transaction.firings):
             terminal.message(text)
-    changed, fired = view_changes(transaction.changes, database.schemas), firings_field(transaction.firings)
-    own = f'{{"version": {transaction.version}, "changes": {changes_to_json(changed)}{fired}}}'
+    changed = view_changes(transaction.changes, database.schemas)
+    own = commit_to_json(transaction.version, changed, rows_of_rules(transaction.firings))
     return "\n".join([own, *later.lines(transaction.version)])
 
 
 class LaterCommits:
-    """Listens to all views and rules, from now on."""
+    """The commits that rules make after a transaction. Watches all views and rules from now on."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._events = database, list[Event]()
@@ -94,21 +96,12 @@ class LaterCommits:
             database.watch(name, self._events.append, since=database.version)
 
     def lines(self, version: int) -> list[str]:
-        """One line, as `watch` prints it, for each commit after a version."""
+        """One line for each commit after a version."""
         events, later = list(self._events), range(version + 1, self._database.version + 1)
         self._events.clear()
         return [self._line(each, [event for event in events if event.version == each]) for each in later]
 
     def _line(self, version: int, events: list[Event]) -> str:
         changed = [(e.view, Changes(e.inserted, e.deleted)) for e in events if e.view not in self._rules]
-        fired = ", ".join(
-            f'{{"rule": "{each.view}", "rows": {rows_to_json(each.inserted.sorted())}}}'
-            for each in events
-            if each.view in self._rules
-        )
-        firings = f', "firings": [{fired}]' if fired else ""
-        return f'{{"version": {version}, "changes": {changes_to_json(sorted(changed, key=_name))}{firings}}}'
-
-
-def _name(change: tuple[str, Changes]) -> str:
-    return change[0]
+        fired = [(each.view, each.inserted) for each in events if each.view in self._rules]
+        return commit_to_json(version, sorted(changed, key=itemgetter(0)), fired)

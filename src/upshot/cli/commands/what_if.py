@@ -1,27 +1,30 @@
-"""`upshot what-if`: what transactions would mean, with nothing committed."""
+"""`upshot what-if`: the effects of transactions that are not committed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from upshot.cli.commands.realizations import signed_rows
-from upshot.cli.input.changes import ChangeFacts, canceled, parse_change, read_change_lines
-from upshot.cli.input.files import STDIN
-from upshot.cli.input.transactions import at_change
+from upshot.cli.input.changes import ChangeFacts, ChangeLine, canceled, for_each_line, parse_change
+from upshot.cli.input.files import refuse_stdin_twice
 from upshot.cli.options import ChangesOption, DatabaseOptions
-from upshot.cli.output.deltas import changes_to_json, signed_lines, view_changes
-from upshot.cli.output.firings import firing_lines, firings_field
-from upshot.cli.output.outcome import code_of
+from upshot.cli.output.changes import (
+    changes_to_json,
+    firing_lines,
+    firings_field,
+    rows_of_rules,
+    signed_lines,
+    view_changes,
+)
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import Diagnostic, Severity
-from upshot.core.errors import Error, UsageError
+from upshot.core.errors import UsageError
 from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows, row_set
@@ -45,44 +48,34 @@ def what_if(
     """The rows are one transaction. Each line of a change file is one transaction, evaluated separately."""
     rows = rows or []
     if (changes is None) != bool(rows):
-        words = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
+        message = "rows and `--changes` cannot be combined" if rows else "no transaction was given"
         hint = "give rows to insert and delete, as in '+edge(1, 2)' '-edge(3, 4)', or a file with `--changes`"
-        raise UsageError(words, code="options-conflict" if rows else "empty-request", help=hint)
-    if source.file == STDIN == changes:
-        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
+        raise UsageError(message, code="options-conflict" if rows else "empty-request", help=hint)
+    refuse_stdin_twice(source.file, changes)
     with opened(terminal, source) as database:
-        if changes is not None:
-            return _answers(terminal, database, changes)
-        print_what_if(terminal, database, rows)
-        return OK
+        if changes is None:
+            print_what_if(terminal, database, rows)
+            return OK
+
+        def process(line: ChangeLine) -> None:
+            _print_effects(terminal, database, line.place, parse_change(line, database.schemas))
+
+        return for_each_line(terminal, changes, process)
 
 
 def print_what_if(terminal: Terminal, database: Database, rows: Sequence[str]) -> None:
     """Print the effects of one transaction of signed rows."""
     change = canceled(signed_rows(rows, "+", database), signed_rows(rows, "-", database))
-    _tell(terminal, database, "", change, database.what_if(insert=change.insert, delete=change.delete))
+    _print_effects(terminal, database, "", change)
 
 
-def _answers(terminal: Terminal, database: Database, changes: Path) -> int:
-    for line in read_change_lines(changes):
-        try:
-            change = parse_change(line, database.schemas)
-            answer = database.what_if(insert=change.insert, delete=change.delete)
-        except Error as error:
-            terminal.out.flush()
-            terminal.report(at_change(error, line))
-            return code_of(error)
-        _tell(terminal, database, line.place, change, answer)
-        terminal.out.flush()
-    return OK
-
-
-def _tell(terminal: Terminal, database: Database, place: str, change: ChangeFacts, answer: WhatIf) -> None:
-    """`place` is where the transaction stands in a file."""
+def _print_effects(terminal: Terminal, database: Database, place: str, change: ChangeFacts) -> None:
+    """`place`: file and line of the transaction."""
+    answer = database.what_if(insert=change.insert, delete=change.delete)
     views = view_changes(answer, database.schemas)
     changed = [*_made_by_rules(answer, change, database.schemas), *views]
     if terminal.json:
-        fired = firings_field(answer.firings)
+        fired = firings_field(rows_of_rules(answer.firings))
         violations = ", ".join(f"{json.dumps(name)}: {rows_to_json(rows)}" for name, rows in answer.violations.items())
         terminal.data(f'{{"changes": {changes_to_json(changed)}, "violations": {{{violations}}}{fired}}}')
         return
@@ -98,13 +91,13 @@ def _tell(terminal: Terminal, database: Database, place: str, change: ChangeFact
 
 
 def _made_by_rules(answer: WhatIf, change: ChangeFacts, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Changes]]:
-    """The changes of base relations that the transaction does not name: active rules would make them."""
+    """The changes of base relations by active rules: those that are not part of the transaction."""
     for name, made in answer.items() if answer.firings else ():
         if schemas[name].role is Role.BASE:
-            came = row_set(made.inserted) - set(change.insert.get(name, ()))
-            went = row_set(made.deleted) - set(change.delete.get(name, ()))
-            if came or went:
-                yield name, Changes(*(Rows.of(made.inserted.schema, list(rows)) for rows in (came, went)))
+            inserted = row_set(made.inserted) - set(change.insert.get(name, ()))
+            deleted = row_set(made.deleted) - set(change.delete.get(name, ()))
+            if inserted or deleted:
+                yield name, Changes(*(Rows.of(made.inserted.schema, list(rows)) for rows in (inserted, deleted)))
 
 
 def _violation(database: Database, place: str, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:

@@ -10,7 +10,7 @@ import typer
 
 from upshot.cli.engines import connected
 from upshot.cli.input.files import existing_store
-from upshot.cli.input.transactions import asked_row
+from upshot.cli.input.rows import parse_row
 from upshot.cli.options import DatabaseOptions, EngineOption, FactText, Instances, Picture, StoreDir, WhyNotOptions
 from upshot.cli.output.terminal import STDOUT, Terminal, draw
 from upshot.cli.session import opened
@@ -46,7 +46,7 @@ def print_why(
     svg: Path | None = None,
 ) -> None:
     """Print or draw the derivations of a row, at most `limit`, among at most `bounds` rule instances."""
-    relation, row = asked_row(fact, database)
+    relation, row = parse_row(fact, database)
     drawn: list[Derivation] = []
     for number, tree in enumerate(database.why(relation, row, limit=limit, bounds=bounds)):
         if svg is None or (terminal.json and svg != STDOUT):
@@ -69,7 +69,7 @@ def print_why_not(
     terminal: Terminal, database: Database, fact: str, options: WhyNotOptions, svg: Path | None = None
 ) -> None:
     """Print or draw why a row is missing."""
-    relation, row = asked_row(fact, database)
+    relation, row = parse_row(fact, database)
     answer = database.why_not(relation, row, depth=options.depth, bounds=options.bounds)
     _print_or_draw(terminal, answer.told(options.fixes, options.seconds), svg)
 
@@ -87,7 +87,7 @@ def why_changed(
 ) -> int:
     """Explain the effect of a commit on a row; by default of the last commit."""
     with connected(terminal, engine, existing_store(store, "DIR")) as database:
-        relation, values = asked_row(row, database)
+        relation, values = parse_row(row, database)
         _print_or_draw(terminal, database.why_changed(relation, values, version, bounds=bounds), svg)
     return OK
 

@@ -1,4 +1,4 @@
-"""The story of a package registry: advisories, upgrades, a cycle, and a change that changes nothing."""
+"""The dependencies demo, a package registry: advisories, upgrades, a cycle, and a change without an effect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SERVICES = _words(
 )
 TEAMS = _words("checkout core-platform data fulfilment growth identity media mobile payments search security support")
 _FOUNDATION = "left-trim"
-"""The package that everybody needs and nobody remembers."""
+"""A package that most packages need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _depends(random: Random, packages: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _popular(random: Random, among: range) -> int:
-    """A position, the first ones far more often than the last."""
+    """A random position; the first ones are far more frequent than the last."""
     return among[int(len(among) * random.random() ** 2.6)]
 
 
@@ -116,7 +116,7 @@ _ADVISORY = "ADV-2026-031"
 
 
 def dependencies(size: int = 4000) -> Story:
-    """Built by looking at the data as a person would: the steps name packages for which they are worth telling."""
+    """The steps choose packages of the generated registry for which their effects are interesting."""
     world = _DemoWorld(registry(size=size))
     facts: Facts = {
         "depends": world.depends,
@@ -140,7 +140,7 @@ def dependencies(size: int = 4000) -> Story:
 
 
 class _DemoWorld:
-    """The registry as it stands between two steps."""
+    """The state of the registry between two steps."""
 
     def __init__(self, made: Registry) -> None:
         self.packages = made.packages
@@ -152,7 +152,7 @@ class _DemoWorld:
         for package, dependency in made.depends:
             self.link(package, dependency)
         self.installed = {service: {p for s, p in made.runs if s == service} for service, _ in made.owner}
-        self.weak = self._weak_from_the_start()
+        self.weak = self._initially_weak()
 
     def link(self, package: str, dependency: str) -> None:
         self.needs[package].add(dependency)
@@ -173,8 +173,8 @@ class _DemoWorld:
         users = self.above(package) | {package}
         return [service for service, packages in self.installed.items() if packages & users]
 
-    def _weak_from_the_start(self) -> list[str]:
-        """Known trouble to start with: packages here and there that one to three services use."""
+    def _initially_weak(self) -> list[str]:
+        """The initially vulnerable packages: some that one to three services use."""
         found = (p for p in self.packages if len(self.needs[p]) > 1 and len(self.exposed_services(p)) in (1, 2, 3))
         return list(islice(found, 0, 60, 6))
 
@@ -207,7 +207,7 @@ def _steps(world: _DemoWorld) -> Iterator[StoryTransaction]:
 
 
 def _weak_package(world: _DemoWorld) -> str:
-    """A package that some packages need and about a third of the services use without knowing it."""
+    """A package that some packages need directly and about a third of the services indirectly."""
     third = len(world.owner) // 3
     candidates = [package for package in world.packages if 6 <= len(world.needed_by[package]) <= 20]
     return min(candidates, key=lambda package: abs(len(world.exposed_services(package)) - third))

@@ -1,4 +1,4 @@
-"""The story of a warehouse: a condition over stock, consumption and delivery times, crossed in both directions."""
+"""The inventory demo, a warehouse: a threshold of stock, consumption and delivery times, crossed in both directions."""
 
 from __future__ import annotations
 

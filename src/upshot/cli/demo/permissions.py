@@ -13,53 +13,10 @@ SUMMARY = "who can read what, why, and what to revoke (recursion, negation, a co
 
 _DEPARTMENTS = ("sales", "support", "product", "engineering", "finance", "people", "legal", "operations")
 _GROUPS = ("north", "south", "east", "west", "core", "labs", "field", "desk")
-_FIRST = (
-    "ada",
-    "ben",
-    "cleo",
-    "dan",
-    "eva",
-    "finn",
-    "gita",
-    "hugo",
-    "ines",
-    "jon",
-    "kira",
-    "leo",
-    "mia",
-    "noah",
-    "olga",
-    "paul",
-    "rosa",
-    "sam",
-    "tess",
-    "uma",
-    "vic",
-    "wen",
-    "yara",
-    "zoe",
-)
+_FIRST = "ada ben cleo dan eva finn gita hugo ines jon kira leo mia noah olga paul rosa sam tess uma vic wen yara zoe"
 _LAST = (
-    "adler",
-    "berg",
-    "costa",
-    "diaz",
-    "evans",
-    "frank",
-    "garcia",
-    "hahn",
-    "ito",
-    "jones",
-    "kim",
-    "lopez",
-    "moreau",
-    "nilsen",
-    "okoro",
-    "patel",
-    "reyes",
-    "sato",
-    "turner",
-    "vogel",
+    "adler berg costa diaz evans frank garcia hahn ito jones kim lopez "
+    "moreau nilsen okoro patel reyes sato turner vogel"
 )
 _TOPICS = ("plans", "reports", "contracts", "budgets", "designs", "tickets", "reviews", "archive")
 
@@ -113,7 +70,7 @@ def _company(people: int, documents: int) -> _Company:
     inside.append((_SECRET, "finance/budgets"))
     grants = [("company", "people/plans"), ("finance", "finance"), ("legal", "finance/contracts")]
     grants += [(group, f"{group.partition('-')[0]}/{random.choice(_TOPICS)}") for group in groups]
-    names = [f"{first}.{last}" for first in _FIRST for last in _LAST]
+    names = [f"{first}.{last}" for first in _FIRST.split() for last in _LAST.split()]
     members = [(f"{names[n % len(names)]}{n // len(names) or ''}", random.choice(groups)) for n in range(people)]
     return _Company(members, parts, inside, sorted(set(grants)))
 

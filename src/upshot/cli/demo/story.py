@@ -1,4 +1,4 @@
-"""A demo: a program, the data it starts with, and transactions with the words that go with them."""
+"""A demo: a program, its initial data, and transactions with their descriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 Rows = Sequence[tuple[Any, ...]]
 Facts = Mapping[str, Rows]
-
 
 Fact = tuple[str, tuple[Any, ...]]
 
@@ -39,7 +38,7 @@ class StoryTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """`shows`: the views whose rows are printed, in this order; of the others only the numbers of rows are."""
+    """`shows`: the views whose rows are printed, in this order; of other views only the numbers of rows are."""
 
     name: str
     summary: str
@@ -51,7 +50,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class DemoEntry:
     """A demo by name. It is built on request, with less data for Spark, where each commit runs jobs."""
 
     name: str

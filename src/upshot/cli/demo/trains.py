@@ -1,4 +1,4 @@
-"""The story of a rail map: lines close and open, and the pairs of stations without a route follow."""
+"""The trains demo, a rail map: lines close and open, and the pairs of stations without a route change."""
 
 from __future__ import annotations
 

@@ -1,27 +1,33 @@
-"""Change files: NDJSON, one transaction a line, `{"insert": {"edge": [[1,2]]}, "delete": {"edge": [[3,4]]}}`."""
+"""Change files: NDJSON, one transaction per line, `{"insert": {"edge": [[1,2]]}, "delete": {"edge": [[3,4]]}}`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from upshot.cli.input.files import at_line, decode_line, open_bytes, shown_name
-from upshot.core.diagnostic import did_you_mean
-from upshot.core.errors import DataError, unknown_relation
+from upshot.cli.output.diagnostics import of_error
+from upshot.cli.output.outcome import code_of
+from upshot.cli.output.terminal import Terminal
+from upshot.cli.settings import OK
+from upshot.core.diagnostic import Diagnostic, did_you_mean
+from upshot.core.errors import DataError, Error, counted, unknown_relation
 from upshot.core.json_values import JsonMisfit, from_json, repeated_key
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
+from upshot.database.database import Database
+from upshot.database.transaction import Transaction
 
 Facts = dict[str, list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """The facts of one transaction; no fact is in both."""
+    """The inserted and deleted rows of one transaction, by relation; no row is in both."""
 
     insert: Facts
     delete: Facts
@@ -29,7 +35,7 @@ class ChangeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """A line of a change file and where it stands; blank lines are passed over."""
+    """A line of a change file, and its place."""
 
     file: str
     number: int
@@ -44,10 +50,10 @@ class ChangeLine:
 
 
 def read_change_lines(path: Path) -> Iterator[ChangeLine]:
-    """The lines of a change file as they arrive; `-` is standard input."""
+    """The lines of a change file as they arrive, without blank ones; `-` is standard input."""
     name = shown_name(path)
     with open_bytes(path, "change file") as stream:
-        # readline and not iteration: a transaction on a pipe is answered when it arrives, not when a buffer is full.
+        # readline, since iteration would wait for a full buffer: a transaction on a pipe is processed when it arrives.
         for number, raw in enumerate(iter(stream.readline, b""), start=1):
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -58,52 +64,50 @@ def read_change_lines(path: Path) -> Iterator[ChangeLine]:
 def parse_change(line: ChangeLine, schemas: Mapping[str, Schema]) -> ChangeFacts:
     """The transaction of a line with typed values, or a `DataError` that names file, line and cause.
 
-    A fact that is both inserted and deleted cancels out: a JSON object has no order.
+    A row that is both inserted and deleted cancels out: a JSON object has no order.
     """
     text = decode_line(line.raw, line.file, line.number)
     try:
         content = _read_object(text)
         insert = _facts(content.get("insert", {}), "insert", schemas)
         delete = _facts(content.get("delete", {}), "delete", schemas)
-    except _Wrong as wrong:
+    except _Invalid as invalid:
         raise DataError(
-            f"{line.place}: {wrong.words}", code=wrong.slug, span=_where(line, text, wrong), help=wrong.help
+            f"{line.place}: {invalid.message}", code=invalid.code, span=_where(line, text, invalid), help=invalid.help
         ) from None
     return canceled(insert, delete)
 
 
-class _Wrong(Exception):
-    def __init__(self, slug: str, words: str, help: str = "", column: int = 0) -> None:
-        super().__init__(words)
-        self.slug, self.words, self.help, self.column = slug, words, help, column
+class _Invalid(Exception):
+    def __init__(self, code: str, message: str, help: str = "", column: int = 0) -> None:
+        super().__init__(message)
+        self.code, self.message, self.help, self.column = code, message, help, column
 
 
 _EXAMPLE = 'write a line as {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
 
 
-def _where(line: ChangeLine, text: str, wrong: _Wrong) -> Span:
-    if wrong.column:
-        return at_line(line.file, line.number, text, wrong.column - 1, wrong.column)
+def _where(line: ChangeLine, text: str, invalid: _Invalid) -> Span:
+    if invalid.column:
+        return at_line(line.file, line.number, text, invalid.column - 1, invalid.column)
     return at_line(line.file, line.number, text)
 
 
 def _read_object(text: str) -> dict[str, Any]:
     try:
-        content = json.loads(
-            text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_repetition
-        )
+        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
-        raise _Wrong("not-json", f"invalid JSON: {error.msg.lower()}", _EXAMPLE, error.colno) from None
+        raise _Invalid("not-json", f"invalid JSON: {error.msg.lower()}", _EXAMPLE, error.colno) from None
     except RecursionError:
-        raise _Wrong("not-json", "JSON is nested too deeply", _EXAMPLE) from None
+        raise _Invalid("not-json", "JSON is nested too deeply", _EXAMPLE) from None
     except (ValueError, ArithmeticError):
         # Python refuses to read integers of thousands of digits and exponents beyond those of `Decimal`.
-        raise _Wrong("wrong-type", "a number has too many digits") from None
+        raise _Invalid("wrong-type", "a number has too many digits") from None
     if not isinstance(content, dict):
-        raise _Wrong("not-a-transaction", "a transaction must be a JSON object", _EXAMPLE)
+        raise _Invalid("not-a-transaction", "a transaction must be a JSON object", _EXAMPLE)
     for key in content:
         if key not in ("insert", "delete"):
-            raise _Wrong("not-a-transaction", f"unknown key `{key}`", _instead_of(key))
+            raise _Invalid("not-a-transaction", f"unknown key `{key}`", _instead_of(key))
     return content
 
 
@@ -120,35 +124,35 @@ def _instead_of(key: str) -> str:
 
 
 def _no_constant(name: str) -> None:
-    raise _Wrong("not-json", f"`{name}` is not JSON", f'write it as text: "{name}"')
+    raise _Invalid("not-json", f"`{name}` is not JSON", f'write it as text: "{name}"')
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise _Wrong("not-a-transaction", f"duplicate key `{twice}`", "put all rows into one list")
+        raise _Invalid("not-a-transaction", f"duplicate key `{twice}`", "put all rows into one list")
     return found
 
 
 def _facts(part: Any, word: str, schemas: Mapping[str, Schema]) -> Facts:
     if not isinstance(part, dict):
-        raise _Wrong("not-a-transaction", f"`{word}` must be an object that maps relations to rows", _EXAMPLE)
-    return {name: _rows(rows, word, _known(name, schemas)) for name, rows in part.items()}
+        raise _Invalid("not-a-transaction", f"`{word}` must be an object that maps relations to rows", _EXAMPLE)
+    return {name: _rows(rows, word, _schema(name, schemas)) for name, rows in part.items()}
 
 
-def _known(name: str, schemas: Mapping[str, Schema]) -> Schema:
+def _schema(name: str, schemas: Mapping[str, Schema]) -> Schema:
     if name in schemas:
         return schemas[name]
     base = [schema.name for schema in schemas.values() if schema.role is Role.BASE]
     listed = ", ".join(f"`{name}`" for name in base) or "none"
     error = unknown_relation(name, base, otherwise=f"base relations: {listed}")
-    raise _Wrong(error.code, error.message, error.help)
+    raise _Invalid(error.code, error.message, error.help)
 
 
 def _rows(rows: Any, word: str, schema: Schema) -> list[tuple[Any, ...]]:
     if not isinstance(rows, list):
-        raise _Wrong("not-a-transaction", f"`{word}` of `{schema.name}` must be a list of rows", _EXAMPLE)
+        raise _Invalid("not-a-transaction", f"`{word}` of `{schema.name}` must be a list of rows", _EXAMPLE)
     return [_row(row, f"{word} row {number} of `{schema.name}`", schema) for number, row in enumerate(rows, start=1)]
 
 
@@ -156,19 +160,19 @@ def _row(row: Any, place: str, schema: Schema) -> tuple[Any, ...]:
     if isinstance(row, dict):
         row = _by_name(row, place, schema)
     if not isinstance(row, list):
-        raise _Wrong("wrong-row", f"{place} is not a list", _EXAMPLE)
+        raise _Invalid("wrong-row", f"{place} is not a list", _EXAMPLE)
     if len(row) != schema.arity:
-        raise _Wrong(
+        raise _Invalid(
             "wrong-arity",
-            f"{place} has {len(row)} value{'s' * (len(row) != 1)}, the relation has {schema.arity}",
+            f"{place} has {counted(len(row), 'value')}, the relation has {schema.arity}",
             f"columns: {schema}",
         )
     values = []
     for value, column in zip(row, schema.columns, strict=True):
         try:
             values.append(from_json(value, column.type))
-        except JsonMisfit as wrong:
-            raise _Wrong(wrong.code, f"{place}, column `{column.name}`: {wrong}", f"columns: {schema}") from None
+        except JsonMisfit as misfit:
+            raise _Invalid(misfit.code, f"{place}, column `{column.name}`: {misfit}", f"columns: {schema}") from None
     return tuple(values)
 
 
@@ -177,18 +181,56 @@ def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
     for key in row:
         if key not in names:
             help = did_you_mean(key, names) or f"columns: {schema}"
-            raise _Wrong("unknown-column", f"{place}: unknown column `{key}`", help)
+            raise _Invalid("unknown-column", f"{place}: unknown column `{key}`", help)
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
-            raise _Wrong("wrong-arity", f"{place}: column `{column.name}` is missing", f"columns: {schema}")
+            raise _Invalid("wrong-arity", f"{place}: column `{column.name}` is missing", f"columns: {schema}")
     return [row.get(name) for name in names]
 
 
 def canceled(insert: Facts, delete: Facts) -> ChangeFacts:
-    """The change without what is in both: the two have no order."""
+    """The change without the rows that are in both: the two have no order."""
     both = {name: set(insert[name]) & set(delete[name]) for name in insert.keys() & delete.keys()}
     return ChangeFacts(_without(insert, both), _without(delete, both))
 
 
 def _without(facts: Facts, dropped: Mapping[str, set[tuple[Any, ...]]]) -> Facts:
     return {name: [row for row in rows if row not in dropped.get(name, ())] for name, rows in facts.items()}
+
+
+# ---- commits --------------------------------------------------------------------------------------
+
+
+def commit_line(database: Database, line: ChangeLine) -> Transaction:
+    """Commit the transaction of a line. After any error the database is unchanged."""
+    change = parse_change(line, database.schemas)
+    with database.transaction() as transaction:
+        for relation, rows in change.delete.items():
+            transaction.delete(relation, rows)
+        for relation, rows in change.insert.items():
+            transaction.insert(relation, rows)
+    return transaction
+
+
+def at_change(error: Error, line: ChangeLine) -> list[Diagnostic]:
+    """The diagnostics of a line; each begins with its file and line number."""
+    return [_placed(diagnostic, line) for diagnostic in of_error(error)]
+
+
+def _placed(diagnostic: Diagnostic, line: ChangeLine) -> Diagnostic:
+    if diagnostic.message.startswith(f"{line.place}: "):
+        return diagnostic
+    return replace(diagnostic, message=f"{line.place}: {diagnostic.message}", span=line.span(), label="")
+
+
+def for_each_line(terminal: Terminal, changes: Path, process: Callable[[ChangeLine], None]) -> int:
+    """Process the lines of a change file up to the first error, which is reported; return the exit code."""
+    for line in read_change_lines(changes):
+        try:
+            process(line)
+        except Error as error:
+            terminal.out.flush()
+            terminal.report(at_change(error, line))
+            return code_of(error)
+        terminal.out.flush()
+    return OK

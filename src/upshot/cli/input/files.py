@@ -1,4 +1,4 @@
-"""Files a user names on the command line, read with errors a user understands."""
+"""Files that are named on the command line, and the errors for those that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDIN = Path("-")
 
 
 def shown_name(path: Path) -> str:
-    """The file as messages name it."""
+    """The name of the file in messages."""
     return "<stdin>" if path == STDIN else str(path)
 
 
@@ -30,19 +30,24 @@ def read_program(path: Path) -> Source:
         raise ProgramError([_not_utf8(name, data, error)]) from None
 
 
-def open_bytes(path: Path, what: str) -> AbstractContextManager[BinaryIO]:
-    """The file opened for reading, or a `UsageError` that says what is wrong with the path."""
+def refuse_stdin_twice(program: Path, changes: Path | None) -> None:
+    if program == STDIN == changes:
+        raise UsageError("the program and the changes cannot both come from standard input", code="stdin-twice")
+
+
+def open_bytes(path: Path, kind: str) -> AbstractContextManager[BinaryIO]:
+    """Open a file for reading. A `UsageError` names the path and the `kind` of file that is needed."""
     if path == STDIN:
         return nullcontext(sys.stdin.buffer)
     try:
         return open(path, "rb")
     except FileNotFoundError:
         raise UsageError(
-            f"file `{path}` does not exist", code="no-such-file", help=f"name the {what} to read"
+            f"file `{path}` does not exist", code="no-such-file", help=f"name the {kind} to read"
         ) from None
     except IsADirectoryError:
         raise UsageError(
-            f"`{path}` is a directory, not a file", code="not-a-file", help=f"name the {what} to read"
+            f"`{path}` is a directory, not a file", code="not-a-file", help=f"name the {kind} to read"
         ) from None
     except OSError as error:
         reason = system_reason(error)
@@ -58,7 +63,7 @@ def existing_directory(path: Path, option: str) -> Path:
 
 
 def existing_store(path: Path, option: str) -> Path:
-    """The directory, which is not empty: a query creates no database."""
+    """The directory of a database. It must not be empty: a query does not create a database."""
     existing_directory(path, option)
     if not any(path.iterdir()):
         raise UsageError(
@@ -70,7 +75,7 @@ def existing_store(path: Path, option: str) -> Path:
 
 
 def at_line(name: str, number: int, line: str, start: int = 0, end: int | None = None) -> Span:
-    """The place of a line in a data file of which only that line is at hand."""
+    """The span of a line of a data file, made from that line alone."""
     skipped = "\n" * (number - 1)
     return Span(Source(name, skipped + line), len(skipped) + start, len(skipped) + (len(line) if end is None else end))
 

@@ -1,4 +1,4 @@
-"""Program files on the way in: read, parsed, checked, with the warnings said once."""
+"""Program files: read, parsed and checked."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def parse_file(file: Path) -> Program:
 
 
 def parse_source(source: Source, schemas: Mapping[str, Schema] = MappingProxyType({})) -> Program:
-    """The program of a text, which may use relations of these schemas if it is SQL; a text that says nothing is an
-    error, since it is hardly what was meant."""
+    """Parse a text in Datalog, or in SQL over relations with these schemas. An empty program is an error."""
     try:
         program = parse_either(source.text, source.name, schemas)
     except ProgramError as error:
@@ -38,14 +37,14 @@ def parse_source(source: Source, schemas: Mapping[str, Schema] = MappingProxyTyp
 
 
 def checked_file(terminal: Terminal, file: Path) -> CheckedProgram:
-    """The checked program in a file; its warnings go to stderr."""
+    """Check the program in a file and report its warnings."""
     checked = check(parse_file(file))
     terminal.report(checked.warnings)
     return checked
 
 
 def known_view(schemas: Mapping[str, Schema], view: str | None, rules: Sequence[str] = ()) -> str | None:
-    """The view, or one of these active rules, if it is one of the program; `UsageError` otherwise."""
+    """The name, if the program has such a view or one of the active `rules`; `UsageError` otherwise."""
     if view is None:
         return None
     views = [name for name, schema in schemas.items() if schema.role is not Role.BASE] + list(rules)

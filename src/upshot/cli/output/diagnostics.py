@@ -1,4 +1,4 @@
-"""Diagnostics as the command line prints them: text with colors or one JSON object, with help in its own words."""
+"""Diagnostics as the command line prints them: colored text or a JSON object, with commands instead of Python calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RESET = "\x1b[0m"
 
 
 def of_error(error: Error) -> tuple[Diagnostic, ...]:
-    """Every diagnostic the error carries."""
+    """All diagnostics of an error."""
     return error.diagnostics if isinstance(error, ProgramError) else (error.diagnostic(),)
 
 
 def as_text(diagnostic: Diagnostic, *, color: bool) -> str:
-    """The diagnostic as `render` lays it out, its first words in the color of its severity."""
+    """The diagnostic as `render` prints it, its first words in the color of its severity."""
     text = render(replace(diagnostic, help=on_the_command_line(diagnostic.help)))
     if not color:
         return text
@@ -28,8 +28,8 @@ def as_text(diagnostic: Diagnostic, *, color: bool) -> str:
 
 
 def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
-    """The diagnostic as the fields of a JSON object; `file`, `line` and `column` are null without a place. `slug`
-    repeats `code` for scripts of older versions."""
+    """The diagnostic as a JSON object; `file`, `line` and `column` are null without a place. `slug` repeats `code` for
+    scripts of older versions."""
     span = diagnostic.span
     fields: dict[str, object] = {
         "code": diagnostic.slug,
@@ -46,8 +46,8 @@ def as_fields(diagnostic: Diagnostic) -> dict[str, object]:
         fields["label"] = diagnostic.label
     if diagnostic.notes:
         fields["notes"] = [
-            {"message": words, "file": place and place.source.name, "line": place and place.line}
-            for place, words in diagnostic.notes
+            {"message": text, "file": place and place.source.name, "line": place and place.line}
+            for place, text in diagnostic.notes
         ]
     return fields
 
@@ -75,11 +75,11 @@ _SPELLINGS = (
 
 
 def on_the_command_line(help: str) -> str:
-    """The advice with commands and options for what Python calls.
+    """The help text with commands and options instead of Python calls.
 
     >>> on_the_command_line("`why_not` shows what is missing")
     '`upshot why-not` shows what is missing'
     """
-    for pattern, words in _SPELLINGS:
-        help = re.sub(pattern, words, help)
+    for pattern, command in _SPELLINGS:
+        help = re.sub(pattern, command, help)
     return help

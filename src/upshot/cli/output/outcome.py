@@ -1,4 +1,4 @@
-"""End a command: its exit code, and the errors it reports."""
+"""The end of a command: its exit code and the errors it reports."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from upshot.core.resources import exhausted, ran_out
 
 
 def finish(body: Callable[[Terminal], int], format: Format) -> NoReturn:
-    """Runs the body of a command and leaves with its exit code."""
-    raise typer.Exit(exit_code(body, format))
+    """Run the body of a command and exit with its code."""
+    raise typer.Exit(_exit_code(body, format))
 
 
-def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
-    """0 fine, 1 the program or the data is wrong, 2 wrong usage, 3 the engine failed; 130 and 141 as shells have it."""
+def _exit_code(body: Callable[[Terminal], int], format: Format) -> int:
     terminal = Terminal(format)
     try:
         code = body(terminal)
         terminal.out.flush()
         return code
     except BrokenPipeError:
-        # The reader closed the pipe. The interpreter flushes stdout once more at exit: let it succeed.
+        # The reader closed the pipe. The interpreter flushes stdout again at exit, which must not fail.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -51,7 +50,7 @@ def exit_code(body: Callable[[Terminal], int], format: Format) -> int:
     except (MemoryError, RecursionError, OSError) as error:
         terminal.report([_of_system(error)])
         return ENGINE_FAILED
-    except Exception as error:  # noqa: BLE001 - the last line of defense: a person gets a sentence, not a traceback
+    except Exception as error:  # noqa: BLE001 - a user gets a message, not a traceback
         terminal.report([_of_system(error) if exhausted(error) else _of_bug(error)])
         return ENGINE_FAILED
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 2.0
-"""Seconds of silence before a progress bar appears."""
+"""Seconds before a progress bar appears."""
 
 
 class Terminal:
-    """The two streams of one command and how to write on them. rich is imported only where something is drawn."""
+    """The output streams of a command. `rich` is imported only when something is drawn."""
 
     def __init__(self, format: Format = Format.TEXT) -> None:
         self.format = format
@@ -45,16 +45,16 @@ class Terminal:
         return sys.stderr
 
     def data(self, text: str) -> None:
-        """One or several lines of the command's result."""
+        """Print lines of the result."""
         self.out.write(text + "\n")
 
     def message(self, text: str) -> None:
-        """A remark to the person at the terminal."""
+        """Print a message to the user."""
         self.err.write(text + "\n")
         self.err.flush()
 
     def report(self, diagnostics: Iterable[Diagnostic], *, to: IO[str] | None = None) -> None:
-        """The diagnostics on stderr (or `to`): blocks of text, or one JSON object a line."""
+        """Print diagnostics to stderr (or `to`): blocks of text, or one JSON object per line."""
         stream = to or self.err
         found = list(diagnostics)
         if self.json:
@@ -65,7 +65,7 @@ class Terminal:
 
     @property
     def console(self) -> Console:
-        """A rich console on stdout: tables and styled text, plain when stdout is not a terminal, nothing in JSON."""
+        """A `rich` console on stdout. It prints nothing with `--format json`."""
         if self._console is None:
             from rich.console import Console
 
@@ -73,7 +73,7 @@ class Terminal:
         return self._console
 
     def show(self, *drawn: RenderableType) -> None:
-        """Tables and styled text on stdout; without blanks at the ends of lines unless somebody sees them drawn."""
+        """Print tables and styled text; without trailing blanks if stdout is not a terminal."""
         if self.out.isatty():
             self.console.print(*drawn)
             return
@@ -82,23 +82,23 @@ class Terminal:
         self.out.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
 
     @contextmanager
-    def progress(self, words: str, total: float | None = None) -> Iterator[Bar]:
-        """A bar on stderr that shows itself after two seconds, on a terminal only, and leaves no trace."""
-        bar = Bar(words, total, visible=self.err.isatty() and not self.json)
+    def progress(self, label: str, total: float | None = None) -> Iterator[Bar]:
+        """A progress bar on stderr, on a terminal only. It appears after `PATIENCE` and disappears at the end."""
+        bar = Bar(label, total, visible=self.err.isatty() and not self.json)
         with bar:
             yield bar
 
 
 def in_color(stream: IO[str]) -> bool:
-    """True when the stream is a terminal that can show colors and colors are not disabled (https://no-color.org)."""
+    """Test whether the stream is a terminal with colors, and colors are not disabled (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Bar:
-    """Counts work; draws once the work has taken longer than `PATIENCE`."""
+    """Counts work, and draws a bar once the work has taken longer than `PATIENCE`."""
 
-    def __init__(self, words: str, total: float | None, *, visible: bool) -> None:
-        self._words = words
+    def __init__(self, label: str, total: float | None, *, visible: bool) -> None:
+        self._label = label
         self._total = total
         self._done = 0.0
         self._visible = visible
@@ -130,19 +130,19 @@ class Bar:
             if self._progress is not None and self._task is not None:
                 self._progress.update(self._task, completed=self._done)
 
-    def say(self, words: str, total: float | None = None) -> None:
-        """Starts the next phase of the same piece of work under new words."""
+    def restart(self, label: str, total: float | None = None) -> None:
+        """Start the next phase of the work under a new label."""
         with self._lock:
-            self._words, self._total, self._done = words, total, 0.0
+            self._label, self._total, self._done = label, total, 0.0
             if self._progress is not None and self._task is not None:
-                self._progress.reset(self._task, description=words, total=total)
+                self._progress.reset(self._task, description=label, total=total)
 
-    def label(self, words: str) -> None:
-        """Changes the words beside the bar and nothing else."""
+    def label(self, label: str) -> None:
+        """Change the label only."""
         with self._lock:
-            self._words = words
+            self._label = label
             if self._progress is not None and self._task is not None:
-                self._progress.update(self._task, description=words)
+                self._progress.update(self._task, description=label)
 
     def _show(self) -> None:
         with self._lock:
@@ -153,7 +153,7 @@ class Bar:
 
             columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
             self._progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task(self._words, total=self._total, completed=int(self._done))
+            self._task = self._progress.add_task(self._label, total=self._total, completed=int(self._done))
             self._progress.start()
 
 
@@ -161,7 +161,7 @@ STDOUT = Path("-")
 
 
 def draw(terminal: Terminal, svg: Path, picture: str) -> None:
-    """Writes the picture where `--svg` says, and says so; `-` prints it."""
+    """Write a picture to the file of `--svg`; `-` prints it."""
     if svg == STDOUT:
         terminal.data(picture.rstrip("\n"))
         return

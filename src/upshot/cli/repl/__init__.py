@@ -1,1 +1,1 @@
-"""The interactive session: statements in, what follows from them out."""
+"""The interactive session. Read `statements` (splitting input), then `session` (executing statements)."""

@@ -1,4 +1,4 @@
-"""One interactive session: the database, the program typed so far, and what each statement does to them."""
+"""An interactive session: the database, the program typed so far, and the execution of statements."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from upshot.cli.commands.what_if import print_what_if
 from upshot.cli.commands.why import print_why, print_why_not
 from upshot.cli.input.files import existing_directory, read_program
 from upshot.cli.input.programs import parse_source
+from upshot.cli.input.rows import Row, fact_rows, ground_facts, row
 from upshot.cli.options import SearchOptions, WhyNotOptions
-from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.changes import commit_to_json, firing_lines, report_failures, rows_of_rules, view_changes
 from upshot.cli.output.diagnostics import of_error
-from upshot.cli.output.firings import firing_lines, firings_field, report_failures
 from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
-from upshot.cli.repl.facts import Row, fact_rows, ground_facts, row
 from upshot.cli.repl.statements import (
     ChangeText,
     Command,
@@ -77,16 +76,16 @@ _OTHER_NAMES = {"?": "help", "exit": "quit"}
 
 
 class Quit(Exception):
-    """The user wants to leave."""
+    """Ends the session."""
 
 
 class ReplSession:
-    """Executes statements; an error is reported and changes nothing."""
+    """Executes statements. A statement with an error is reported and changes nothing."""
 
     def __init__(self, terminal: Terminal, fact_dir: Path | None, database: Database) -> None:
         self.database = database
         self.code = OK
-        """The exit code the errors so far amount to: 3 if the engine failed, 1 for every other mistake."""
+        """The exit code of the errors so far: 3 if the engine failed, 1 for every other error."""
         self._terminal = terminal
         self._fact_dir = fact_dir
         self._program = Program(())
@@ -108,7 +107,7 @@ class ReplSession:
         }
 
     def execute(self, statement: Statement) -> None:
-        """Executes a statement; errors are reported, never raised."""
+        """Execute a statement; report its errors."""
         try:
             match statement:
                 case Command(name, argument):
@@ -152,7 +151,7 @@ class ReplSession:
             show_answer(self._terminal, rows)
 
     def _change(self, facts: list[tuple[str, str, Row]]) -> None:
-        """The facts are applied in the order they were typed; only the net effect counts."""
+        """Apply facts in the order of their input; only the net effect counts."""
         with self.database.transaction() as transaction:
             for sign, relation, values in facts:
                 if sign == "+":
@@ -165,7 +164,7 @@ class ReplSession:
         self._terminal.report((*transaction.warnings, *notes_of_repairs(transaction.repaired, self.database.schemas)))
 
     def _define(self, text: str) -> None:
-        """Rules are added to those a view has. Facts of base relations are a transaction like any other."""
+        """Add rules to those of a view. Facts of base relations are a transaction."""
         if is_select(text):
             self._commit_definition(text, "<repl>")
             return
@@ -190,8 +189,7 @@ class ReplSession:
     def _show(self, version: int, changes: ChangeSet, firings: Sequence[Firing] = (), *, quiet: bool = False) -> None:
         changed = view_changes(changes, self.database.schemas)
         if self._terminal.json:
-            fired = firings_field(firings)
-            self._terminal.data(f'{{"version": {version}, "changes": {changes_to_json(changed)}{fired}}}')
+            self._terminal.data(commit_to_json(version, changed, rows_of_rules(firings)))
             return
         if changed or not quiet:
             show_changes(self._terminal, changed)
@@ -218,7 +216,6 @@ class ReplSession:
         print_what_if(self._terminal, self.database, _signed("what-if", text))
 
     def _update(self, text: str) -> None:
-        """The first realizations; one is committed as a change like any other."""
         code = print_update(
             self._terminal, self.database, _signed("update", text), SearchOptions(limit=MOST_REALIZATIONS)
         )
@@ -254,7 +251,7 @@ class ReplSession:
         self.load(Path(argument))
 
     def load(self, file: Path) -> None:
-        """Defines the program of a file and reads the files of its `.input` relations."""
+        """Define the program of a file and read the files of its `.input` relations."""
         if self._fact_dir is not None:
             existing_directory(self._fact_dir, "-F")
         source = read_program(file)
@@ -305,11 +302,11 @@ def _heads(item: Item) -> set[str]:
 
 MOST_REALIZATIONS = 5
 MOST_ROWS = 20
-"""Rows shown of an answer, or of each side of a change."""
+"""The number of rows shown of an answer, and of each side of a change."""
 
 
 def show_answer(terminal: Terminal, rows: Rows) -> None:
-    """The rows of an answer, in order, under the names of its variables; yes or no if it has none."""
+    """Print the rows of an answer under the names of its variables; yes or no without variables."""
     if not rows.schema.columns:
         terminal.show("yes" if len(rows) else "no")
         return
@@ -323,7 +320,7 @@ def show_answer(terminal: Terminal, rows: Rows) -> None:
 
 
 def show_changes(terminal: Terminal, changed: Sequence[tuple[str, Changes]]) -> None:
-    """One line a row: its sign, its view, its values."""
+    """Print one line per row: sign, view, values."""
     if not changed:
         terminal.show(Text("no view changed", style="dim"))
         return

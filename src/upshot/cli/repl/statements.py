@@ -1,4 +1,4 @@
-"""Split typed text into statements: a command, a query, a change, or a piece of program."""
+"""Split input into statements: commands, queries, changes and pieces of a program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Statement = Command | QueryText | ChangeText | ProgramText | Unfinished
 BARE_WORDS = {"help": "help", "?": "help", "quit": "quit", "exit": "quit"}
 """Words that work as commands without the colon, for new users."""
 
-# Not `:- body`, `: { body }` or `: type)`, with which the line of a rule or a declaration may begin.
+# Not `:- body`, `: { body }` or `: type)`: a line of a rule or a declaration may begin with these.
 _COMMAND_LINE = re.compile(r"\s*:[A-Za-z][A-Za-z-]*(\s.*)?")
 
 
@@ -57,20 +57,19 @@ _QUERY_WORD = re.compile(r"(?:select|with|values)\b", re.IGNORECASE)
 
 
 class Input:
-    """Collects lines until they make statements; commands, queries and directives end with their line, definitions in
-    SQL with a semicolon, all else with a full stop. A command is one in the middle of a statement too: this is how to
-    leave an unfinished one."""
+    """Collects lines until a statement is complete. Commands, queries and directives end with their line, definitions
+    in SQL with a semicolon, all other statements with a period. A command on a new line ends an incomplete one."""
 
     def __init__(self) -> None:
         self._text = ""
 
     @property
     def waiting(self) -> bool:
-        """True in the middle of a statement."""
+        """Test whether a statement is incomplete."""
         return bool(_skip_blank(self._text) < len(self._text))
 
     def feed(self, line: str) -> list[Statement]:
-        """The statements this line completes."""
+        """Add a line; return the statements that it completes."""
         found: list[Statement] = []
         if not self.waiting and line.strip() in BARE_WORDS:
             return [Command(BARE_WORDS[line.strip()], "")]
@@ -83,12 +82,12 @@ class Input:
         return found
 
     def finish(self) -> list[Statement]:
-        """The statement that is left when no more lines come."""
+        """End the input; return the incomplete statement, if there is one."""
         rest, self._text = self._text, ""
         start = _skip_blank(rest)
         return [Unfinished(rest[start:].rstrip())] if start < len(rest) else []
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._text = ""
 
 
@@ -130,7 +129,7 @@ def _skip_blank(text: str) -> int:
 
 
 def _end(text: str) -> int | None:
-    """The position where the first statement of the text ends, None if it is unfinished."""
+    """The end of the first statement of the text, None if it is incomplete."""
     start = _skip_blank(text)
     rest = text[start:]
     if not rest:
@@ -149,7 +148,7 @@ def _end(text: str) -> int | None:
 
 
 def _is_sql_query(text: str) -> bool:
-    """Test whether the text begins as a query of SQL does, without a mark."""
+    """Test whether the text begins as a SQL query does, without `?`."""
     return _QUERY_WORD.match(text) is not None and is_sql(text)
 
 
@@ -159,8 +158,8 @@ def _line_end(text: str, start: int) -> int | None:
 
 
 def _balanced_line_end(text: str, start: int, token: re.Pattern[str] = _TOKEN) -> int | None:
-    """The end of the first line on which all brackets are closed and no comma or semicolon is left open; an empty line
-    ends it anyhow."""
+    """The end of the first line at which all brackets are closed and no comma or semicolon is last; or of the first
+    empty line."""
     depth, last = 0, ""
     for kind, part, end in _tokens(text, start, token):
         depth += (kind == "open") - (kind == "close")
@@ -173,8 +172,8 @@ def _balanced_line_end(text: str, start: int, token: re.Pattern[str] = _TOKEN) -
 
 
 def _stop(text: str, start: int, mark: str, token: re.Pattern[str] = _TOKEN) -> int | None:
-    """After the first full stop, or semicolon of SQL, outside texts, numbers and comments. Brackets do not count: one
-    that was forgotten must not swallow everything typed after it."""
+    """The position after the first period, or semicolon of SQL, outside texts, numbers and comments. Brackets do not
+    count: a missing closing bracket must not swallow all later input."""
     for kind, part, end in _tokens(text, start, token):
         if kind == "other" and part == mark:
             return end
@@ -196,7 +195,7 @@ def _statement(text: str) -> Statement:
 
 
 def signed_facts(text: str) -> tuple[tuple[str, str], ...]:
-    """The facts of a change; one without a sign has that of the fact before it."""
+    """The facts of a change. A fact without a sign has the sign of the previous one."""
     parts, depth, current = [], 0, ""
     for kind, token, _ in _tokens(text.rstrip().removesuffix("."), 0):
         depth += (kind == "open") - (kind == "close")

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from upshot.cli.demo.story import DeletionRequest, Fact, Story, StoryTransaction
 from upshot.cli.engines import connected
-from upshot.cli.output.deltas import changes_to_json, view_changes
+from upshot.cli.output.changes import changes_to_json, view_changes
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import EngineName
 from upshot.core.errors import EngineError, VerifyError, counted
@@ -34,8 +34,8 @@ from upshot.revise.request import Bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The result of one transaction. `compared` is the time of the method that it is compared with."""
+class StepResult:
+    """The result of one transaction, with its seconds. `compared` are those of the method of comparison."""
 
     title: str
     inserted: int
@@ -49,32 +49,33 @@ class Told:
 
 
 class EngineComparison(ABC):
-    """Beside each transaction another way to the same answers; both must give them, or a `VerifyError` ends it."""
+    """Another method to compute the same results. If they differ, a `VerifyError` ends the demo."""
 
     name: str
-    """what its time is called in JSON and, with `columns`, in the summary"""
+    """the name of its time in JSON"""
     columns: tuple[str, str]
+    """the names of both times in the summary"""
     footnote: str
     waiting: str
 
     @abstractmethod
     def follow(self, step: StoryTransaction, transaction: Transaction) -> float:
-        """Seconds the other way took."""
+        """The seconds that the method took for a step."""
 
     @abstractmethod
-    def words(self, told: Told) -> Text: ...
+    def verdict(self, result: StepResult) -> Text: ...
 
     @abstractmethod
     def conclude(self, terminal: Terminal) -> str:
-        """The last check; what it found to be so."""
+        """Run the last check; return its result."""
 
-    def extra(self, told: Told) -> list[str]:
+    def extra(self, result: StepResult) -> list[str]:
         """Further fields of the summary."""
         return []
 
 
 class Recomputation(EngineComparison):
-    """Every view from the base data as it is, on the same engine; loading that data is not counted."""
+    """Every view is recomputed from the base data on the same engine. Loading that data is not timed."""
 
     name = "recomputed"
     columns = ("maintained", "recomputed")
@@ -98,15 +99,15 @@ class Recomputation(EngineComparison):
                     raise VerifyError(f"maintenance and recomputation of `{name}` differ", code="view-differs")
         return definition.stats.seconds
 
-    def words(self, told: Told) -> Text:
-        verdict = Text(f"{ratio(told.ratio)} times faster", style="bold green")
-        if told.ratio < 1:
-            verdict = Text(f"{ratio(1 / told.ratio)} times slower", style="bold yellow")
-        times = f"{duration(told.maintained)} to maintain all views, {duration(told.compared)} to recompute them: "
+    def verdict(self, result: StepResult) -> Text:
+        verdict = Text(f"{ratio(result.ratio)} times faster", style="bold green")
+        if result.ratio < 1:
+            verdict = Text(f"{ratio(1 / result.ratio)} times slower", style="bold yellow")
+        times = f"{duration(result.maintained)} to maintain all views, {duration(result.compared)} to recompute them: "
         return Text(times) + verdict
 
-    def extra(self, told: Told) -> list[str]:
-        return [f"{ratio(told.ratio)}×"]
+    def extra(self, result: StepResult) -> list[str]:
+        return [f"{ratio(result.ratio)}×"]
 
     def conclude(self, terminal: Terminal) -> str:
         with terminal.progress("verifying: every view recomputed and compared row by row"):
@@ -126,9 +127,7 @@ class OtherEngine(EngineComparison):
         self._database = database
         self._local = connect(engine="local")
         self._local.define(story.program, name=f"{story.name}.dl")
-        with self._local.transaction() as loading:
-            for relation, rows in story.facts.items():
-                loading.insert(relation, list(rows))
+        _insert_all(story, self._local)
 
     def follow(self, step: StoryTransaction, transaction: Transaction) -> float:
         same, seconds = timed(self._local, step)
@@ -138,8 +137,8 @@ class OtherEngine(EngineComparison):
                 raise VerifyError(f"the engines disagree on the changes of `{name}`", code="view-differs")
         return seconds
 
-    def words(self, told: Told) -> Text:
-        times = f"{duration(told.maintained)} on Spark, {duration(told.compared)} on the local engine: "
+    def verdict(self, result: StepResult) -> Text:
+        times = f"{duration(result.maintained)} on Spark, {duration(result.compared)} on the local engine: "
         return Text(times) + Text("the same changes", style="bold green")
 
     def conclude(self, terminal: Terminal) -> str:
@@ -156,7 +155,7 @@ class OtherEngine(EngineComparison):
 
 
 def timed(database: Database, step: StoryTransaction) -> tuple[Transaction, float]:
-    """The step as a transaction, and the seconds it took."""
+    """Commit the step; return the transaction and its seconds."""
     start = perf_counter()
     with database.transaction() as transaction:
         for relation, rows in step.delete.items():
@@ -173,25 +172,24 @@ def ratio(ratio: float) -> str:
 
 
 _EXAMPLES = 3
-"""Rows shown of each kind of change, and realizations of a request."""
-_PATIENCE = 120.0
-"""Seconds for the search of realizations, which takes one or two on an idle machine."""
+"""The number of rows shown of each kind of change, and of realizations."""
+_SEARCH_SECONDS = 120.0
+"""The time limit of the search for realizations, which takes one or two seconds on an idle machine."""
 
 
-def tell(terminal: Terminal, story: Story, engine: EngineName = EngineName.LOCAL, why: str = "") -> list[Told]:
-    """Runs the demo on the terminal's stdout, step by step, and verifies the result; `why` is the reason for the
-    engine."""
+def run_demo(terminal: Terminal, story: Story, engine: EngineName = EngineName.LOCAL) -> list[StepResult]:
+    """Run a demo step by step, print it, and verify the final state."""
     terminal.show(Text())
     terminal.show(Text(story.opening, style="bold"))
     with connected(terminal, engine) as database:
-        terminal.show(Text(_where(engine) + why, style="dim"))
+        terminal.show(Text(_where(engine), style="dim"))
         _load(terminal, story, database)
         _show_views(terminal, database)
         compared: EngineComparison = (OtherEngine if engine is EngineName.SPARK else Recomputation)(story, database)
-        told = [_tell_step(terminal, story, number, database, compared) for number in range(len(story.steps))]
-        _show_summary(terminal, told, compared)
+        results = [_run_step(terminal, story, number, database, compared) for number in range(len(story.steps))]
+        _show_summary(terminal, results, compared)
         terminal.show(compared.conclude(terminal))
-    return told
+    return results
 
 
 def _where(engine: EngineName) -> str:
@@ -202,7 +200,7 @@ def _where(engine: EngineName) -> str:
 
 
 def _load(terminal: Terminal, story: Story, database: Database) -> None:
-    with terminal.progress("loading"):
+    with terminal.progress("loading the kernels and the data"):
         database.define(story.program, name=f"{story.name}.dl")
         start = perf_counter()
         transaction = _insert_all(story, database)
@@ -233,7 +231,9 @@ def _show_views(terminal: Terminal, database: Database) -> None:
     terminal.show(table)
 
 
-def _tell_step(terminal: Terminal, story: Story, number: int, database: Database, compared: EngineComparison) -> Told:
+def _run_step(
+    terminal: Terminal, story: Story, number: int, database: Database, compared: EngineComparison
+) -> StepResult:
     step = story.steps[number]
     terminal.show(Text())
     terminal.show(_heading(f"{number + 1} of {len(story.steps)}  {step.title}"))
@@ -255,7 +255,7 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
         terminal.show(Text(_derivation(database, step.why), no_wrap=True, overflow="ellipsis"))
     with terminal.progress(compared.waiting):
         other = compared.follow(step, transaction)
-    told = Told(
+    result = StepResult(
         step.title,
         sum(len(change.inserted) for change in changed.values()),
         sum(len(change.deleted) for change in changed.values()),
@@ -263,15 +263,17 @@ def _tell_step(terminal: Terminal, story: Story, number: int, database: Database
         other,
     )
     if terminal.json:
-        _tell_data(terminal, told, changed, compared)
-    terminal.show(compared.words(told))
-    return told
+        times = f'"maintained": {result.maintained:.6f}, "{compared.name}": {result.compared:.6f}'
+        changes = changes_to_json(changed.items())
+        terminal.data(f'{{"transaction": {json.dumps(result.title)}, {times}, "changes": {changes}}}')
+    terminal.show(compared.verdict(result))
+    return result
 
 
 def _realized(
     terminal: Terminal, database: Database, step: StoryTransaction, request: DeletionRequest
 ) -> StoryTransaction:
-    """The step with the first realization of the request as its transaction; the others are printed only."""
+    """The step with the first realization of the request as its transaction. Print the others."""
     with terminal.progress("searching for realizations"):
         start = perf_counter()
         search = database.realize(
@@ -279,7 +281,7 @@ def _realized(
             frozen=request.frozen,
             prefer="least_side_effects",
             limit=_EXAMPLES,
-            bounds=Bounds(seconds=_PATIENCE),
+            bounds=Bounds(seconds=_SEARCH_SECONDS),
         )
         found = list(search)
         spent = perf_counter() - start
@@ -298,12 +300,6 @@ def _realized(
 def _derivation(database: Database, fact: Fact) -> str:
     relation, row = fact
     return next(iter(database.why(relation, row, limit=1))).text()
-
-
-def _tell_data(terminal: Terminal, told: Told, changed: Mapping[str, Changes], compared: EngineComparison) -> None:
-    times = f'"maintained": {told.maintained:.6f}, "{compared.name}": {told.compared:.6f}'
-    changes = changes_to_json(changed.items())
-    terminal.data(f'{{"transaction": {json.dumps(told.title)}, {times}, "changes": {changes}}}')
 
 
 def _statement(changes: ChangeSet, database: Database) -> str:
@@ -333,9 +329,9 @@ def _changes_table(story: Story, changed: Mapping[str, Changes]) -> Table:
     for name in [*order, *(name for name in changed if name not in order)]:
         change = changed[name]
         examples = Text("\n").join(_examples(change)) if name in story.shows else Text("")
-        came = f"+{len(change.inserted):,}" if len(change.inserted) else ""
-        went = f"-{len(change.deleted):,}" if len(change.deleted) else ""
-        table.add_row(Text(name), came, went, examples)
+        inserted = f"+{len(change.inserted):,}" if len(change.inserted) else ""
+        deleted = f"-{len(change.deleted):,}" if len(change.deleted) else ""
+        table.add_row(Text(name), inserted, deleted, examples)
     return table
 
 
@@ -356,15 +352,15 @@ def _row(row: tuple[object, ...]) -> str:
     return ", ".join(map(text_of, row))
 
 
-def _show_summary(terminal: Terminal, told: list[Told], compared: EngineComparison) -> None:
+def _show_summary(terminal: Terminal, results: list[StepResult], compared: EngineComparison) -> None:
     terminal.show(Text())
     terminal.show(_heading("Summary"))
     table = _table()
     table.add_column("transaction")
-    ratio = ("ratio",) if compared.extra(told[0]) else ()
+    ratio = ("ratio",) if compared.extra(results[0]) else ()
     for title in ("inserted", "deleted", *compared.columns, *ratio):
         table.add_column(title, justify="right")
-    for step in told:
+    for step in results:
         table.add_row(
             Text(step.title),
             f"{step.inserted:,}",
@@ -378,7 +374,7 @@ def _show_summary(terminal: Terminal, told: list[Told], compared: EngineComparis
 
 
 def duration(seconds: float) -> str:
-    """A time to three digits, in the unit a person would use.
+    """A time to three digits, with a suitable unit.
 
     >>> duration(0.0000042), duration(0.0123), duration(4.5)
     ('4.2 µs', '12.3 ms', '4.5 s')
