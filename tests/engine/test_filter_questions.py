@@ -127,7 +127,7 @@ def test_no_row_drives_its_proof_twice_in_one_state(optimize: object, monkeypatc
 
     def look(run: DemandRun) -> None:
         for name, meaning in run.program.relations.items():
-            if meaning.held is RowOrigin.ASKED:
+            if meaning.origin is RowOrigin.BINDINGS:
                 driving = Counter(map(tuple, run.rows(name).tolist()))
                 assert max(driving.values(), default=1) == 1, (name, driving)
         for potential, asked in filters(run.program).items():

@@ -137,7 +137,7 @@ def test_every_view_of_a_component_that_asks_not_to_be_stored_is_not(order: tupl
     rules = "p(X) :- e(X). p(X) :- q(X). q(X) :- p(X)."
     plan = compiled(f"{declared}{rules} .view p strategy=epf events=none .view q strategy=epf")
     assert plan.on_demand.unstored == {"p", "q"}
-    assert plan.wanted() == {"q": ("plus", "minus")}
+    assert plan.needed_changes() == {"q": ("plus", "minus")}
 
 
 @pytest.mark.parametrize("strategy", ["maintenance", "bf", "counting", "recompute"])

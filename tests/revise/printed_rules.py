@@ -124,7 +124,7 @@ class PrintedRules:
     def _solutions(self, rule: ViewUpdateRule, branch: Branch) -> list[Binding]:
         model = self._model(branch.changes)
         found: list[Binding] = [{}]
-        for given in rule.given:
+        for given in rule.conditions:
             rows = self._signed_rows(given, branch)
             found = [longer for binding in found for longer in _matches(given.atom, rows, binding)]
         # Negated literals and comparisons after those that bind their variables.

@@ -83,7 +83,7 @@ def same_rules(text: str) -> None:
     for number, clause in enumerate(program.clauses):
         rules.setdefault(clause.head.relation, []).append(rule_parts(number, clause, program))
     for printed in view_updates(program).requests:
-        (given,) = printed.given
+        (given,) = printed.conditions
         own = [rule for rule in rules[given.atom.relation] if rule.clause == printed.source]
         if len(printed.heads) > 1 and given.sign == INSERT:
             wanted = [each.atom.relation for rule in rules[given.atom.relation] for each in rule.all_of]

@@ -39,12 +39,12 @@ def changes(
     relations: Relations = {}
     for name, meaning in demand.relations.items():
         relations[name] = set()
-        if meaning.held is RowOrigin.STORED:
+        if meaning.origin is RowOrigin.STORED:
             relations[name] = set((old if meaning.state == "old" else new)[meaning.relation])
-        elif meaning.held is RowOrigin.CHANGE:
+        elif meaning.origin is RowOrigin.CHANGE:
             before, after = old[meaning.relation], new[meaning.relation]
             relations[name] = after - before if meaning.state == "ins" else before - after
-    kept = {name for name, meaning in demand.relations.items() if meaning.held is RowOrigin.NET}
+    kept = {name for name, meaning in demand.relations.items() if meaning.origin is RowOrigin.NET}
     last = {name: gate for name, gate in demand.last_read.items() if dropping and name not in kept}
     peak = _Wave(demand, relations, last).run()
     nets = {

@@ -98,7 +98,7 @@ def test_what_nobody_listens_to_can_be_left_out(focus: str) -> None:
             chosen = mixed(program, rng)
             wanted = {view: rng.choice([("plus",), ("minus",), ("plus", "minus")]) for view in chosen}
             wanted = {view: signs for view, signs in wanted.items() if rng.random() < 0.5}
-            demand = changes_on_demand(program, chosen, wanted=wanted, unfolding=rng.random() < 0.7)
+            demand = changes_on_demand(program, chosen, reported=wanted, unfolding=rng.random() < 0.7)
             found = changes(program, demand, old, new)
             assert set(demand.views) == wanted.keys()
             for view, signs in wanted.items():

@@ -144,7 +144,7 @@ def test_a_view_with_one_use_is_unfolded_into_it() -> None:
         "low(I) :- quantity(I, Q), consume_freq(I, F), delivery_time(I, S, D), supplies(S, I), min_stock(I, M),"
         " V = F * D, T = V + M, Q < T."
     ]
-    flat = changes_on_demand(program, {"threshold": "differencing", "low": "differencing"}, wanted={"low": ["plus"]})
+    flat = changes_on_demand(program, {"threshold": "differencing", "low": "differencing"}, reported={"low": ["plus"]})
     assert not any(meaning.relation == "threshold" for meaning in flat.relations.values())
     drivers = {r.clause.body[0].relation for r in flat.rules if r.name[0] == "+"}  # type: ignore[union-attr]
     assert drivers == {"quantity_ins", "consume_freq_ins", "delivery_time_ins", "supplies_ins", "min_stock_ins"}
@@ -153,7 +153,7 @@ def test_a_view_with_one_use_is_unfolded_into_it() -> None:
 def test_a_view_of_two_conditions_stays_one_node() -> None:
     program = normal(f"{STOCK} .decl high(item: symbol)\nhigh(I) :- quantity(I, Q), threshold(I, T), Q > 2 * T.")
     wanted = {"low": ["plus"], "high": ["plus"]}
-    made = differenced(program, wanted=wanted)
+    made = differenced(program, reported=wanted)
     drivers = [rule for rule in made.rules if rule.clause.head.relation == "threshold_plus_candidate"]
     assert len(drivers) == 4
     assert not any(rule.clause.head.relation == "order_plus" for rule in made.rules)
@@ -211,7 +211,7 @@ def chain(length: int) -> str:
 
 def peaks(length: int, *, dropping: bool) -> int:
     program = normal(chain(length))
-    made = differenced(program, wanted={f"v{length}": ["plus", "minus"]}, unfolding=False)
+    made = differenced(program, reported={f"v{length}": ["plus", "minus"]}, unfolding=False)
     old, new = stored_rows(program, {"v0": {(0, 0)}}), stored_rows(program, {"v0": {(i, i) for i in range(5)}})
     found = changes(program, made, old, new, dropping=dropping)
     view = f"v{length}"
@@ -232,7 +232,7 @@ def test_every_step_is_dropped_after_its_last_reader_and_states_never() -> None:
     assert made.last_read["v2_plus_candidate"] == gates["v2_plus"] > gates["v2_plus_candidate"]
     assert "v3_plus" not in made.last_read
     for name in made.last_read:
-        assert made.relations[name].held in (RowOrigin.NET, RowOrigin.PART)
+        assert made.relations[name].origin in (RowOrigin.NET, RowOrigin.PART)
 
 
 # ---- the condition of the paper ---------------------------------------------------------------

@@ -98,7 +98,7 @@ def test_the_calls_of_figure_3_in_their_order() -> None:
 def test_what_is_disqualified_goes_nowhere_and_other_components_are_never_read() -> None:
     made, found = removed()
     for name, meaning in made.relations.items():
-        if meaning.held is RowOrigin.STORED:
+        if meaning.origin is RowOrigin.STORED:
             continue
         rows = found.relations[name]
         assert not any(row[0] == "a" and str(row[-1]).startswith("e") for row in rows if len(row) > 1), name

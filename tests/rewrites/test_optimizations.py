@@ -35,7 +35,7 @@ def all_views(program: CheckedProgram) -> list[str]:
 
 def drivers(made: DemandProgram) -> set[str]:
     """The changes of stored relations that some rule is driven by."""
-    return {name for name, meaning in made.relations.items() if meaning.held is RowOrigin.CHANGE}
+    return {name for name, meaning in made.relations.items() if meaning.origin is RowOrigin.CHANGE}
 
 
 # ---- events nobody listens to -----------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_a_sign_turns_at_every_negation() -> None:
 @pytest.mark.parametrize("strategy", [name for name in on_demand() if name != "rod"])
 def test_who_wants_only_additions_does_not_pay_for_the_rest(strategy: str) -> None:
     program = normal(NEGATED)
-    made = changes_on_demand(program, dict.fromkeys("pqu", strategy), wanted={"q": ["plus"]})
+    made = changes_on_demand(program, dict.fromkeys("pqu", strategy), reported={"q": ["plus"]})
     assert drivers(made) == {"c_ins", "a_del", "b_ins"}
     assert made.net("q", "minus") is None
     assert not any(meaning.relation == "u" for meaning in made.relations.values())
@@ -68,7 +68,7 @@ def test_who_wants_only_additions_does_not_pay_for_the_rest(strategy: str) -> No
 
 def test_where_states_are_made_of_changes_both_signs_stay() -> None:
     program = normal(NEGATED)
-    made = changes_on_demand(program, dict.fromkeys("pqu", "rod"), wanted={"q": ["plus"]})
+    made = changes_on_demand(program, dict.fromkeys("pqu", "rod"), reported={"q": ["plus"]})
     assert drivers(made) == {f"{name}_{sign}" for name in "abc" for sign in ("ins", "del")}
 
 
@@ -76,7 +76,7 @@ def test_a_group_is_touched_by_both_signs() -> None:
     program = normal(
         ".decl a(x: number, y: number) .decl n(x: number, c: number)\nn(X, C) :- a(X, _), C = count : { a(X, _) }."
     )
-    made = changes_on_demand(program, dict.fromkeys(all_views(program), "epf"), wanted={"n": ["plus"]})
+    made = changes_on_demand(program, dict.fromkeys(all_views(program), "epf"), reported={"n": ["plus"]})
     assert drivers(made) == {"a_ins", "a_del"}
 
 
@@ -127,14 +127,14 @@ def test_changes_elsewhere_are_not_followed(strategy: str) -> None:
     found = {}
     for specializing in (True, False):
         made = changes_on_demand(
-            program, views, wanted={"far": ["plus"]}, optimizations=Optimizations(partial_evaluation=specializing)
+            program, views, reported={"far": ["plus"]}, optimizations=Optimizations(partial_evaluation=specializing)
         )
         result = changes(program, made, old, new, dropping=False)
         assert result.plus["far"] == {(3,)}
         found[specializing] = sum(
             len(rows)
             for name, rows in result.relations.items()
-            if made.relations[name].held in (RowOrigin.PART, RowOrigin.ANSWERS)
+            if made.relations[name].origin in (RowOrigin.PART, RowOrigin.ANSWERS)
         )
     assert found[True] < found[False]
 
@@ -225,10 +225,10 @@ def test_results_are_the_same_with_every_optimization_on_and_off() -> None:
         made = [
             changes_on_demand(program, views),
             changes_on_demand(
-                program, views, wanted=wanted, unfolding=False, optimizations=Optimizations(partial_evaluation=False)
+                program, views, reported=wanted, unfolding=False, optimizations=Optimizations(partial_evaluation=False)
             ),
-            changes_on_demand(program, views, wanted=wanted, unfolding=False),
-            changes_on_demand(program, views, wanted=wanted),
+            changes_on_demand(program, views, reported=wanted, unfolding=False),
+            changes_on_demand(program, views, reported=wanted),
         ]
         try:
             old, new = (stored_rows(program, b) for b in (case.base, after(case.base, case.transactions[0])))

@@ -210,7 +210,7 @@ def test_states_are_asked_by_the_transition_rules_with_bindings() -> None:
     program = normal(PATHS)
     made = changes_on_demand(program, {"p": "propagation"})
     wanted = {print_clause(clause) for clause in transition_rules(operators(program, ["p"]))}
-    asking = {name for name, meaning in made.relations.items() if meaning.held is RowOrigin.ASKED}
+    asking = {name for name, meaning in made.relations.items() if meaning.origin is RowOrigin.BINDINGS}
     for rule in made.rules:
         if rule.name == "Q" and rule.clause.head.relation.endswith("_new"):
             assert rule.source is not None
@@ -269,7 +269,7 @@ def test_helper_views_are_no_results() -> None:
     program = normal(PATHS)
     made = changes_on_demand(program, {"p": "propagation"})
     assert made.views == ("p",)
-    assert {meaning.relation for meaning in made.relations.values() if meaning.held is RowOrigin.NET} == {"p"}
+    assert {meaning.relation for meaning in made.relations.values() if meaning.origin is RowOrigin.NET} == {"p"}
 
 
 def test_a_negation_tested_before_its_question_is_answered_gives_phantom_changes() -> None:

@@ -108,7 +108,7 @@ def test_nine_old_tuples_are_rederived_and_none_of_the_subgraph() -> None:
     assert found.relations["closure"] == {*((x, y) for x in "abde" for y in "cg"), ("c", "g")}
     assert len([row for row in old["closure"] if row[0] not in "uvw"]) == 19
     for name, meaning in made.relations.items():
-        if meaning.held is not RowOrigin.STORED:
+        if meaning.origin is not RowOrigin.STORED:
             assert not any(set(row) & set("uvw") for row in found.relations[name]), name
 
 

@@ -1,9 +1,27 @@
-"""Partial orders of names: their cycles, and their transitive closure."""
+"""Directed graphs of names: reachable nodes, orders of precedence, and cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def reachable(start: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The nodes that paths from `start` lead to, those of `start` included.
+
+    >>> sorted(reachable([1], {1: [2], 2: [1], 3: [1]}.__getitem__))
+    [1, 2]
+    """
+    found = set(start)
+    pending = list(found)
+    while pending:
+        new = set(successors(pending.pop())) - found
+        found |= new
+        pending += new
+    return found
 
 
 def circle(after: Mapping[str, Collection[str]]) -> list[str]:
@@ -28,14 +46,4 @@ def circle(after: Mapping[str, Collection[str]]) -> list[str]:
 
 def all_after(after: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     """The names that follow each name, directly or indirectly."""
-    found: dict[str, set[str]] = {}
-    for name in after:
-        reached: set[str] = set()
-        waiting = list(after[name])
-        while waiting:
-            each = waiting.pop()
-            if each not in reached:
-                reached.add(each)
-                waiting.extend(after[each])
-        found[name] = reached
-    return found
+    return {name: reachable(after[name], after.__getitem__) for name in after}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from upshot.engine.rule_processor import ScheduledRule
-from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
+from upshot.rewrite.shapes import relations_read
 from upshot.strategies.production_rules import ProductionRule, RulePurpose
 
 
@@ -16,5 +16,5 @@ def scheduled(plan: ComponentPlan) -> list[ScheduledRule]:
 
 def _rank(rule: ProductionRule, plan: ComponentPlan) -> tuple[int, ...]:
     """The rank of a rule; of `start` rules, first those that read the views themselves: nothing is in them yet."""
-    reads_itself = rule.group is RulePurpose.START and not read_by(rule.source).isdisjoint(plan.views)
+    reads_itself = rule.group is RulePurpose.START and not relations_read(rule.source).isdisjoint(plan.views)
     return (*rule.rank, not reads_itself)

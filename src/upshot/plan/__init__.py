@@ -1,9 +1,10 @@
 """Rule plans, join order, strategy choice.
 
 In: a `CheckedProgram` in normal form and live statistics. Out: a `ProgramPlan` with a strategy and rule plans for every
-component. Read `rule_plan` (what a plan is), `order_body` (join order), `rule_plans` (clauses to plans), `choice` (the
-strategy of a view), `program_plan` (all components), `component_plans` (stages), then `on_demand` and `demand_plans`
-(views without stored rows), `rule_changes` and `following` (changes of rules), `pivot` (decomposable recursion).
+component. Read `rule_plan` (the data structure), `order_body` (join order), `rule_plans` (clauses to plans), `choice`
+(the strategy of a view), `program_plan` (all components), `component_plans` (stages), then `on_demand` and
+`demand_plans` (views without stored rows), `rule_changes` and `following` (changes of rules), `walks` (closures),
+`pivot` (decomposable recursion), `cost` (follow a change or recompute), `goals` (programs that run once).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The strategy of every view: the requested one, or the one that fits its shape best, with reasons and alternatives.
-
-Views that keep the best row of each group have a choice of their own.
-"""
+"""The strategy of every view: the requested one, or the one that fits its shape best, with reasons and alternatives."""
 
 from __future__ import annotations
 
@@ -9,26 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from upshot.check.names.variables import atoms, variables
+from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, ViewOptions
 from upshot.core.diagnostic import Diagnostic
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.shapes import aggregate_of, relations_read
 from upshot.strategies.strategy import (
     Stores,
     Strategy,
     ViewShape,
-    asked_strategy,
     on_demand,
     ranked,
+    requested_strategy,
     strategies,
     strategy_named,
 )
-from upshot.syntax.ast import Atom, Not, Variable, Wildcard
+from upshot.syntax.ast import Atom, Variable, Wildcard
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The strategy of a view, the reasons in words, and why not the others that would have been possible."""
+    """The strategy of a view, the reasons for it, and the reason against each of the `others`."""
 
     view: str
     strategy: str
@@ -45,7 +42,7 @@ def choose(
     choices: Mapping[str, Choice],
     problems: list[Diagnostic],
 ) -> Choice:
-    """The choice for a view that is kept as stored rows. A request that cannot be met is added to `problems`."""
+    """The choice for a stored view. A request that cannot be satisfied is added to `problems`."""
     own = [clause for clause in clauses if clause.head.relation == view]
     options = checked.options.get(view, ViewOptions())
     folds = any(aggregate_of(clause) is not None for clause in own)
@@ -53,23 +50,23 @@ def choose(
     shape = ViewShape(recursive, folds, multiplies, policy="auto" if folds else options.policy)
     if folds:
         return automatic(view, shape)
-    asked, why = asked_strategy(options.strategy), f"strategy={options.strategy}"
-    if asked is not None and (obstacle := asked.obstacle(shape)) is not None:
+    requested, option = requested_strategy(options.strategy), f"strategy={options.strategy}"
+    if requested is not None and (obstacle := requested.obstacle(shape)) is not None:
         span = checked.schemas[view].span if view in checked.schemas else None
-        message = f"view `{view}` {obstacle.is_about}"
+        message = f"view `{view}` {obstacle.problem}"
         problems.append(Diagnostic("strategy-not-applicable", message, span, help=obstacle.help))
-        asked = None
-    if asked is None:
-        asked, why = by_policy(shape.policy), f"policy={shape.policy}"
-    if asked is not None:
-        return Choice(view, asked.name, (f"requested by `.view {view} {why}`",), policy=shape.policy)
+        requested = None
+    if requested is None:
+        requested, option = by_policy(shape.policy), f"policy={shape.policy}"
+    if requested is not None:
+        return Choice(view, requested.name, (f"requested by `.view {view} {option}`",), policy=shape.policy)
     return automatic(view, shape)
 
 
 def automatic(view: str, shape: ViewShape) -> Choice:
-    """The choice where the user has made none."""
+    """The choice for a view without a request."""
     (chosen, verdict), *others = ranked(shape)
-    return Choice(view, chosen.name, (verdict.words,), tuple((s.name, v.words) for s, v in others), shape.policy)
+    return Choice(view, chosen.name, (verdict.reason,), tuple((s.name, v.reason) for s, v in others), shape.policy)
 
 
 def by_policy(policy: str) -> Strategy | None:
@@ -78,15 +75,15 @@ def by_policy(policy: str) -> Strategy | None:
 
 
 def conflicts(checked: CheckedProgram, views: Sequence[str]) -> Iterator[Diagnostic]:
-    """The requests of views of one component that cannot be granted together: it has one strategy for all of them."""
-    given = [(view, checked.options[view]) for view in views if view in checked.options]
-    for (first, one), (second, other) in combinations(given, 2):
+    """The conflicting requests of the views of one component, which has one strategy for all of them."""
+    with_options = [(view, checked.options[view]) for view in views if view in checked.options]
+    for (first, one), (second, other) in combinations(with_options, 2):
         requests = _conflict(one, other)
         if requests is not None:
-            asked = f"`.view {first} {requests[0]}` and `.view {second} {requests[1]}`"
+            both = f"`.view {first} {requests[0]}` and `.view {second} {requests[1]}`"
             yield Diagnostic(
                 "conflicting-strategies",
-                f"`{first}` and `{second}` depend on each other, so one strategy keeps both, but {asked} differ",
+                f"`{first}` and `{second}` depend on each other, so one strategy keeps both, but {both} differ",
                 checked.schemas[second].span,
                 help="give both the same strategy, or leave it out for one of them",
             )
@@ -95,13 +92,13 @@ def conflicts(checked: CheckedProgram, views: Sequence[str]) -> Iterator[Diagnos
 
 def _conflict(one: ViewOptions, other: ViewOptions) -> tuple[str, str] | None:
     """The two options that contradict each other, if any do."""
-    (left, asked), (right, wanted) = _request(one), _request(other)
+    (left, first), (right, second) = _request(one), _request(other)
     if left is not None and right is not None and left.isdisjoint(right):
-        return asked, wanted
+        return first, second
     if _forbids(other.policy, left):
-        return asked, f"policy={other.policy}"
+        return first, f"policy={other.policy}"
     if _forbids(one.policy, right):
-        return f"policy={one.policy}", wanted
+        return f"policy={one.policy}", second
     return None
 
 
@@ -113,27 +110,28 @@ def _forbids(policy: str, admitted: frozenset[str] | None) -> bool:
 
 
 _START = "start"
-"""Rules that compute rows when they are read, which share a component with strategies that store none."""
+"""Stands for rules that compute rows when they are read; they can share a component with strategies that store no
+rows."""
 
 
 def _request(options: ViewOptions) -> tuple[frozenset[str] | None, str]:
-    """The strategies that the options of a view admit, nothing for all of them, and the option that says so."""
-    asked = asked_strategy(options.strategy)
-    if asked is not None and asked.starts and options.materialized is False:
-        return frozenset({_START}), f"strategy={asked} materialized=false"
-    if asked is not None:
-        return frozenset({asked.name}), f"strategy={asked}"
-    by = by_policy(options.policy)
-    if by is not None:
-        return frozenset({by.name}), f"policy={options.policy}"
+    """The strategies that the options of a view admit (None: all), and the option that restricts them."""
+    requested = requested_strategy(options.strategy)
+    if requested is not None and requested.starts and options.materialized is False:
+        return frozenset({_START}), f"strategy={requested} materialized=false"
+    if requested is not None:
+        return frozenset({requested.name}), f"strategy={requested}"
+    required = by_policy(options.policy)
+    if required is not None:
+        return frozenset({required.name}), f"policy={options.policy}"
     if options.materialized is False:
         return frozenset({*on_demand(), _START}), "materialized=false"
     return None, ""
 
 
 def _multiplies_an_aggregate(clause: Clause, choices: Mapping[str, Choice]) -> bool:
-    """Test whether the clause joins an aggregate's value with rows of which the head keeps only a part."""
-    if not any(name in choices and aggregated(choices[name]) for name in read_by(clause)):
+    """Test whether the clause joins an aggregate's value with rows of which the head keeps only some columns."""
+    if not any(name in choices and aggregated(choices[name]) for name in relations_read(clause)):
         return False
     kept = set(variables(clause.head))
     terms = [term for literal in clause.body if isinstance(literal, Atom) for term in literal.args]
@@ -141,34 +139,22 @@ def _multiplies_an_aggregate(clause: Clause, choices: Mapping[str, Choice]) -> b
 
 
 def aggregated(choice: Choice) -> bool:
-    """Test whether the view is kept as one row a group."""
+    """Test whether the view is stored as one row per group."""
     return strategy_named(choice.strategy).stores is Stores.TOTALS
 
 
-def read_by(clause: Clause) -> set[str]:
-    """The relations of a normal-form clause's body."""
-    names = set()
-    for literal in clause.body:
-        if isinstance(literal, Atom):
-            names.add(literal.relation)
-        elif isinstance(literal, Not) and isinstance(literal.body, Atom):
-            names.add(literal.body.relation)
-    return names
-
-
 def served_views(checked: CheckedProgram, normal: CheckedProgram) -> dict[str, tuple[str, str]]:
-    """The views that normal form added and that only views of a strategy which keeps those, or such auxiliary views,
-    use: so these depend on nothing but its rules. Each with a view that it serves, and the strategy."""
+    """The auxiliary views of normal form that only views of a strategy with `keeps_auxiliaries` use, directly or
+    through other such views: that strategy maintains them. Each with a view that uses it, and the strategy."""
     readers: dict[str, set[str]] = {name: set() for name in normal.schemas}
     for clause in normal.clauses:
-        for literal in clause.body:
-            for atom in atoms(literal):
-                readers[atom.relation].add(clause.head.relation)
+        for name in relations_read(clause):
+            readers[name].add(clause.head.relation)
     keepers = {}
     for name, options in checked.options.items():
-        asked = asked_strategy(options.strategy)
-        if asked is not None and asked.keeps_auxiliaries:
-            keepers[name] = asked.name
+        requested = requested_strategy(options.strategy)
+        if requested is not None and requested.keeps_auxiliaries:
+            keepers[name] = requested.name
     served: dict[str, tuple[str, str]] = {}
     for layer in reversed(normal.strata):
         users = {user for view in layer for user in readers[view]} - set(layer)
@@ -186,34 +172,35 @@ def best_rows(normal: CheckedProgram, views: Sequence[str]) -> tuple[str, ...]:
 
 
 def keep_best(checked: CheckedProgram, view: str, best: Sequence[str], problems: list[Diagnostic]) -> Choice:
-    """The choice for a view of a component of which some keep best rows; other requests are added to `problems`."""
+    """The choice for a view of a component with views that keep best rows, which are `best`; a request for a strategy
+    that cannot keep them is added to `problems`."""
     options = checked.options.get(view, ViewOptions())
-    asked, why = asked_strategy(options.strategy), f"strategy={options.strategy}"
-    if asked is not None and not asked.keeps_best:
-        problems.append(_refusal(checked, view, best[0], f"`{why}`"))
-        asked = None
-    if asked is None and by_policy(options.policy) is not None:
-        asked, why = by_policy(options.policy), f"policy={options.policy}"
+    requested, option = requested_strategy(options.strategy), f"strategy={options.strategy}"
+    if requested is not None and not requested.keeps_best:
+        problems.append(_refusal(checked, view, best[0], f"`{option}`"))
+        requested = None
+    if requested is None and by_policy(options.policy) is not None:
+        requested, option = by_policy(options.policy), f"policy={options.policy}"
     choice = automatic(view, ViewShape(best=True, policy=options.policy))
-    if asked is None:
+    if requested is None:
         return choice
-    told = f"requested by `.view {view} {why}`"
-    if asked.name == choice.strategy:
-        return replace(choice, reasons=(told, *choice.reasons))
-    return Choice(view, asked.name, (told,), policy=options.policy)
+    reason = f"requested by `.view {view} {option}`"
+    if requested.name == choice.strategy:
+        return replace(choice, reasons=(reason, *choice.reasons))
+    return Choice(view, requested.name, (reason,), policy=options.policy)
 
 
 def refuse_on_demand(checked: CheckedProgram, normal: CheckedProgram, views: Sequence[str]) -> Iterator[Diagnostic]:
-    """A finding if views that keep best rows are to be computed on demand: theirs are stored, since what is best is not
-    known before all is derived."""
+    """An error if the on-demand views keep best rows: these must be stored, since the best row of a group is unknown
+    until all of its rows are derived."""
     best = best_rows(normal, views)
     if best:
         yield _refusal(checked, best[0], best[0], "computing its rows on demand")
 
 
-def _refusal(checked: CheckedProgram, view: str, best: str, what: str) -> Diagnostic:
-    message = f"view `{view}`: {what} cannot keep the best rows of `{best}`"
+def _refusal(checked: CheckedProgram, view: str, best: str, request: str) -> Diagnostic:
+    message = f"view `{view}`: {request} cannot keep the best rows of `{best}`"
     span = checked.schemas[view].span if view in checked.schemas else None
-    known = ", ".join(f"`{name}`" for name in (each.name for each in strategies() if each.keeps_best))
-    cure = f"use one of {known}, and store the views that it depends on"
-    return Diagnostic("strategy-not-applicable", message, span, help=cure)
+    known = ", ".join(f"`{each.name}`" for each in strategies() if each.keeps_best)
+    help = f"use one of {known}, and store the views that it depends on"
+    return Diagnostic("strategy-not-applicable", message, span, help=help)

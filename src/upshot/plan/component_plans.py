@@ -1,35 +1,34 @@
-"""The rule plans that a component runs in each stage of its strategy.
+"""The rule plans of a component for each stage of its strategy.
 
-A production rule has one plan: its transition table drives it, its heads are collected rather than applied.
+A production rule has one plan: its transition table drives it, and its heads are collected, not applied.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from upshot.check.program import Clause, Literal
+from upshot.check.program import Clause
 from upshot.core.operations import DELETED
-from upshot.plan.choice import read_by
 from upshot.plan.order_body import Resolved, Statistics
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import PlannedRule, driven_plan, driver_of, load_plan, maintenance_plans
+from upshot.rewrite.shapes import relations_read, with_atom
 from upshot.strategies.maintenance_rules import MaintenanceRule, RuleStage
 from upshot.strategies.production_rules import BEFORE, ProductionRule, RulePurpose
 from upshot.strategies.strategy import Stores
-from upshot.syntax.ast import Atom, Not
+from upshot.syntax.ast import Atom
 
 _CHANGE = {"inserted": Change.INSERTED, "deleted": Change.DELETED}
 
 
 def derived(view: str) -> str:
-    """The name under which the heads that a rule derives for a view are collected; no relation of a user has it."""
+    """The name of the relation of the heads that production rules derive for a view; no user relation can have it."""
     return f"derived {view}"
 
 
 def production_plan(rule: ProductionRule, statistics: Statistics) -> RulePlan:
-    """The rule's condition as a plan whose heads are inserted into `derived(view)`; what the rule does with them is
-    not part of it."""
+    """The plan of the rule's condition, whose heads are inserted into `derived(view)`; the action is not part of it."""
     if rule.group is RulePurpose.START:
         plan = load_plan(rule.source, Action.INSERT, statistics, name=rule.name)
         return replace(plan, head=derived(rule.view))
@@ -44,40 +43,34 @@ def production_plan(rule: ProductionRule, statistics: Statistics) -> RulePlan:
         is_in_order=not again,
     )
     plan = driven_plan(planned, rule.driver, _CHANGE[state], _resolve, statistics, seed=True)
-    # The plan is shown with the rule as it was made, and a row to be inserted again is collected like any other.
+    # The plan is printed with the original rule, and rows to be reinserted are collected like others.
     return replace(plan, clause=rule.clause, action=Action.INSERT)
 
 
 def _qualified(clause: Clause) -> Clause:
-    """The clause with the state of every atom as a part of its relation's name."""
-    return replace(clause, body=tuple(map(_named, clause.body)))
+    """The clause with the state of every atom as a prefix of its relation's name."""
 
+    def named(atom: Atom) -> Atom:
+        return replace(atom, relation=f"{atom.state} {atom.relation}", state="")
 
-def _named(literal: Literal) -> Literal:
-    match literal:
-        case Atom(relation, state=state):
-            return replace(literal, relation=f"{state} {relation}", state="")
-        case Not(Atom(relation, state=state) as atom):
-            return replace(literal, body=replace(atom, relation=f"{state} {relation}", state=""))
-        case _:
-            return literal
+    return replace(clause, body=tuple(with_atom(literal, named) for literal in clause.body))
 
 
 def _resolve(name: str) -> Resolved:
-    """A deleted row is looked at as it was before; it may be gone by now."""
+    """Deleted rows are read in the old state: the current one lacks them."""
     state, _, relation = name.partition(" ")
     return Resolved(relation, State.OLD if state in (BEFORE, DELETED) else State.NEW)
 
 
 def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) -> list[RulePlan]:
-    """The rule plans of a stage (`load`, or the value of a `RuleStage`), ordered by the sizes as they are now.
-    Production rules have no stages: the plans are those of all of them."""
+    """The rule plans of a stage (`load`, or the value of a `RuleStage`), in a join order for the current sizes.
+    Production rules have no stages: all of their plans are returned."""
     if component.production:
         return [production_plan(rule, statistics) for rule in component.production]
     if stage != "load":
-        rules, wanted = _rules_of(component, stage), RuleStage(stage)
-        if wanted in (RuleStage.REDERIVE, RuleStage.PROVE):
-            # Most rows of a recursive view come from its recursive rules: what they bring back is not tried again.
+        rules = _rules_of(component, stage)
+        if RuleStage(stage) in (RuleStage.REDERIVE, RuleStage.PROVE):
+            # Most rows of a recursive view come from its recursive rules; rows that they return are not tried again.
             rules.sort(key=lambda rule: not _is_recursive(rule, component))
         return [p for rule in rules for p in maintenance_plans(rule, component.states, component.views, statistics)]
     action = Action.GAIN if component.strategy.stores is Stores.COUNTS else Action.INSERT
@@ -96,15 +89,14 @@ def stage_plans(component: ComponentPlan, stage: str, statistics: Statistics) ->
 
 
 def seeds_of(component: ComponentPlan, stage: str) -> set[tuple[str, Change, Action]]:
-    """The changes of relations that a stage begins with, and what becomes of the heads that they derive."""
+    """The relations and changes that start a stage, and the actions on the heads that they derive."""
     drivers = (driver_of(rule, component.states, component.views) for rule in _rules_of(component, stage))
     return {(each.relation, each.change, each.action) for each in drivers if each.seed}
 
 
 def _rules_of(component: ComponentPlan, stage: str) -> list[MaintenanceRule]:
-    wanted = RuleStage(stage)
-    return [rule for rule in component.rules if rule.stage is wanted and rule.driver is not None]
+    return [rule for rule in component.rules if rule.stage.value == stage and rule.driver is not None]
 
 
 def _is_recursive(rule: MaintenanceRule, component: ComponentPlan) -> bool:
-    return rule.source is not None and bool(read_by(rule.source) & set(component.views))
+    return rule.source is not None and bool(relations_read(rule.source) & set(component.views))

@@ -1,24 +1,25 @@
-"""Test whether to follow a change or to compute a component anew: estimates in steps, corrected by earlier runs."""
+"""Decide whether to follow a change or to recompute a component, by estimated steps that earlier runs correct."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 FEW = 64
-"""Changes of fewer rows are always followed: what could be saved is not worth an estimate's risk."""
+"""Changes of fewer rows are always followed: the possible saving is too small for the risk of an estimate."""
 
 _TRUST = 0.5
-"""The weight of the newest run against all before it."""
+"""The weight of the newest run against all earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Rows inserted into and deleted from what a component reads, rows that it reads, rows of its views before."""
+    """The numbers of rows inserted into and deleted from the relations that a component reads, of rows in these
+    relations, and of rows in its views before the change."""
 
     inserted: int
     deleted: int
     read: int
-    held: int
+    view_rows: int
 
     @property
     def changed(self) -> int:
@@ -27,8 +28,8 @@ class Situation:
 
 @dataclass(slots=True)
 class Experience:
-    """Steps (look-ups and derived rows) that earlier runs took: per inserted row, per deleted row, and per row read or
-    held when all was computed."""
+    """Steps (lookups and derived rows) of earlier runs: per inserted row, per deleted row, and per row, read or in a
+    view, of a recomputation."""
 
     per_inserted: float | None = None
     per_deleted: float | None = None
@@ -50,7 +51,7 @@ class Experience:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Steps that following one inserted row, following one deleted row, and computing everything anew would take.
+    """The estimated steps for one inserted row, for one deleted row, and for a recomputation.
 
     >>> print(estimate(1000, 50_000, Experience()))
     expected steps: 100 for an inserted row, 200 for a deleted one, 102,000 to recompute
@@ -58,33 +59,34 @@ class Estimate:
 
     inserted: float
     deleted: float
-    anew: float
+    recompute: float
 
     def __str__(self) -> str:
-        came, went = f"{self.inserted:,.0f} for an inserted row", f"{self.deleted:,.0f} for a deleted one"
-        return f"expected steps: {came}, {went}, {self.anew:,.0f} to recompute"
+        changes = f"{self.inserted:,.0f} for an inserted row, {self.deleted:,.0f} for a deleted one"
+        return f"expected steps: {changes}, {self.recompute:,.0f} to recompute"
 
     def described(self, policy: str) -> str:
-        """With the size of a change from which on `auto` computes everything anew."""
+        """The estimate with the smallest change that `auto` recomputes for."""
         if policy != "auto":
             return f"{self}; followed whatever changes: policy {policy}"
-        come, gone = (max(FEW, int(self.anew / max(each, 1.0)) + 1) for each in (self.inserted, self.deleted))
-        return f"{self}; recomputed from {come:,} inserted or {gone:,} deleted rows on"
+        bounds = (max(FEW, int(self.recompute / max(each, 1.0)) + 1) for each in (self.inserted, self.deleted))
+        inserted, deleted = bounds
+        return f"{self}; recomputed from {inserted:,} inserted or {deleted:,} deleted rows on"
 
 
-def estimate(read: int, held: int, experience: Experience) -> Estimate:
-    """From earlier runs; before there are any, from the rows that a component reads and holds."""
-    share = max(1.0, held / max(read, 1))
-    # A row deleted is over-deleted, looked for again and perhaps put back; one inserted is only inserted.
+def estimate(read: int, view_rows: int, experience: Experience) -> Estimate:
+    """The estimate from earlier runs or, if there are none, from the numbers of rows read and of the views."""
+    share = max(1.0, view_rows / max(read, 1))
+    # A deleted row is over-deleted, searched for another derivation and perhaps returned.
     inserting = experience.per_inserted if experience.per_inserted is not None else 2 * share
     deleting = experience.per_deleted if experience.per_deleted is not None else 4 * share
     per_row = experience.per_row if experience.per_row is not None else 2.0
-    return Estimate(inserting, deleting, per_row * (read + held))
+    return Estimate(inserting, deleting, per_row * (read + view_rows))
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision, and the cost expected of both ways, in steps."""
+    """The decision, and the expected steps of both alternatives."""
 
     recompute: bool
     following: float
@@ -98,7 +100,7 @@ class Decision:
 
 
 def decide(policy: str, situation: Situation, experience: Experience) -> Decision:
-    """Follow the change, unless the policy is `auto` and computing everything anew is expected to take fewer steps.
+    """Follow the change, unless the policy is `auto` and a recomputation is expected to take fewer steps.
 
     >>> print(decide("auto", Situation(1, 0, 1000, 50_000), Experience()))
     the change was followed: few rows changed (expected steps: following 100, recomputing 102,000)
@@ -107,9 +109,9 @@ def decide(policy: str, situation: Situation, experience: Experience) -> Decisio
     >>> decide("incremental", Situation(500, 500, 1000, 50_000), Experience()).recompute
     False
     """
-    expected = estimate(situation.read, situation.held, experience)
+    expected = estimate(situation.read, situation.view_rows, experience)
     following = situation.inserted * expected.inserted + situation.deleted * expected.deleted
-    recomputing = expected.anew
+    recomputing = expected.recompute
     if policy != "auto":
         return Decision(False, following, recomputing, f"policy {policy}")
     if situation.changed < FEW:

@@ -1,27 +1,27 @@
-"""Rule plans of demand programs: each rule is driven by every relation of its body that grows while the program runs.
+"""Rule plans of demand programs: one plan for each relation in a rule's body that grows while the program runs.
 
-Gates separate the strata; `waits_for` computes the gates that may open together.
+Gates separate the strata; `waits_for` computes which gates may open together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from upshot.check.names.variables import atoms
 from upshot.core.optimizations import Optimizations
+from upshot.core.precedence import reachable
 from upshot.plan.order_body import Resolve, Resolved, Statistics
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plan import Absent, Action, Change, Probe, RulePlan, State, Step
 from upshot.plan.rule_plans import PlannedRule, driven_plan
 from upshot.rewrite.changes.change_rules import ABSENT_IN
 from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.shapes import aggregate_of, relations_read
 from upshot.strategies.changes_on_demand import changes_on_demand
 from upshot.syntax.ast import Atom, Not
 
 LIKELY = 64
-"""Rows that a relation of the rules is expected to have before any is there."""
+"""The assumed number of rows of a generated relation that is still empty."""
 
 
 def change_program(
@@ -29,38 +29,39 @@ def change_program(
     optimizations: Optimizations,
     *,
     changed: Mapping[str, Collection[str]] | None = None,
-    afresh: Collection[str] = (),
+    redefined: Collection[str] = (),
     several_turns: bool = False,
 ) -> DemandProgram:
-    """The rules for the changes of the views on demand, all but those `afresh`; `changed`: the signs (`ins`, `del`)
-    that stored relations change by, None for all; `several_turns`: rules have more than one in the transaction. It is
-    what both engines run and what `upshot rewrite` prints."""
+    """The rules for the changes of the views on demand that are not `redefined`, as both engines run them and `upshot
+    rewrite` prints them. `changed`: the signs (`ins`, `del`) of the changes of stored relations, None: all;
+    `several_turns`: active rules have several turns in the transaction."""
+    needed = plan.needed_changes(redefined, several_turns=several_turns)
     return changes_on_demand(
         plan.normal,
-        {view: name for view, name in plan.on_demand.strategies.items() if view not in afresh},
+        {view: name for view, name in plan.on_demand.strategies.items() if view not in redefined},
         changed=changed,
-        wanted=plan.wanted(afresh, several_turns=several_turns) if optimizations.event_paths else None,
+        reported=needed if optimizations.event_paths else None,
         nervous=plan.on_demand.nervous,
         optimizations=optimizations,
     )
 
 
-def unheard(plan: ProgramPlan, view: str, optimizations: Optimizations) -> str:
-    """The reason why no changes of a view on demand are computed: nobody hears them, nor those of a view over it. Empty
-    if they are computed."""
-    heard = set(plan.wanted(several_turns=True))
+def reason_not_computed(plan: ProgramPlan, view: str, optimizations: Optimizations) -> str:
+    """The reason why no changes of a view on demand are computed: neither they nor those of a view above it are
+    reported. Empty if they are computed."""
+    needed = set(plan.needed_changes(several_turns=True))
     for component in reversed(plan.components):
-        if not heard.isdisjoint(component.views):
-            heard.update(component.reads)
-    if view in heard or not optimizations.event_paths:
+        if not needed.isdisjoint(component.views):
+            needed.update(component.reads)
+    if view in needed or not optimizations.event_paths:
         return ""
     return "no rules for changes: it has no subscribers (`events=none`); queries compute its rows"
 
 
 @dataclass(frozen=True, slots=True)
 class DemandGroup:
-    """The rules without a gate (`gate` is None) or those of one gate. `folds` are aggregates, which are not joins:
-    their first literal lists the groups whose rows are complete."""
+    """The rules of one gate, or those without (`gate` is None). `folds` are the aggregates among them: their first
+    literal has the groups whose rows are complete."""
 
     gate: int | None
     rules: tuple[DemandRule, ...]
@@ -68,7 +69,7 @@ class DemandGroup:
 
 
 def groups_of(program: DemandProgram) -> tuple[DemandGroup, ...]:
-    """The groups in the order in which they run: whatever has rows waiting first, the one without gate before all."""
+    """The group without a gate, then those of the gates in ascending order."""
     gates = sorted({rule.gate for rule in program.rules if rule.gate is not None})
     found = []
     for gate in (None, *gates):
@@ -79,15 +80,15 @@ def groups_of(program: DemandProgram) -> tuple[DemandGroup, ...]:
 
 
 def grows(program: DemandProgram, relation: str) -> bool:
-    """Test whether rows of the generated relation come while the program runs, or before its first rule."""
-    return program.relations[relation].held is not RowOrigin.STORED
+    """Test whether the generated relation gets rows while the program runs, or before its first rule."""
+    return program.relations[relation].origin is not RowOrigin.STORED
 
 
 def group_plans(
     program: DemandProgram, group: DemandGroup, statistics: Statistics, *, memo: bool = True
 ) -> list[RulePlan]:
-    """One plan per rule and growing literal. A rule without any runs once, at the start; behind a gate only the first
-    literal drives, since the others are complete when it opens."""
+    """One plan per rule and growing literal. A rule without growing literals runs once, at the start; behind a gate
+    only the first literal drives, since the others are complete when it opens."""
     plans: list[RulePlan] = []
     resolve = resolver(program)
     expected = _ExpectedRows(program, statistics)
@@ -98,7 +99,7 @@ def group_plans(
             plans.append(_plan(rule, position, resolve, expected))
         if not drivers:
             plans.append(_plan(rule, None, resolve, expected))
-    return [_sparing(program, plan) for plan in plans] if memo else plans
+    return [_without_known(program, plan) for plan in plans] if memo else plans
 
 
 def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: Statistics) -> RulePlan:
@@ -111,24 +112,24 @@ def _plan(rule: DemandRule, position: int | None, resolve: Resolve, statistics: 
 
 
 def filters(program: DemandProgram) -> dict[str, str]:
-    """For each relation of potential changes the one of the questions that they are put to: whole rows of the view, in
-    the state that must not have them. A question is a row of a set, and drives the rules that answer it once."""
+    """For each relation of potential changes, the relation of the bindings with which they are tested: whole rows of
+    the view, in the state in which they must be absent. Each binding drives the rules that answer it once."""
     named = {meaning: name for name, meaning in program.relations.items()}
     found = {}
     for name, meaning in program.relations.items():
         sign, _, kind = meaning.state.partition("_")
-        if meaning.held is RowOrigin.PART and kind == "potential" and sign in ABSENT_IN:
+        if meaning.origin is RowOrigin.PART and kind == "potential" and sign in ABSENT_IN:
             adornment = "b" * program.schemas[name].arity
-            asked = named.get(Meaning(RowOrigin.ASKED, meaning.relation, f"{ABSENT_IN[sign]} {adornment}"))
-            if asked is not None:
-                found[name] = asked
+            bindings = named.get(Meaning(RowOrigin.BINDINGS, meaning.relation, f"{ABSENT_IN[sign]} {adornment}"))
+            if bindings is not None:
+                found[name] = bindings
     return found
 
 
 def resolver(program: DemandProgram) -> Resolve:
     def resolve(name: str) -> Resolved:
         meaning = program.relations[name]
-        if meaning.held is RowOrigin.STORED:
+        if meaning.origin is RowOrigin.STORED:
             return Resolved(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
         return Resolved(name, State.NEW)
 
@@ -136,7 +137,7 @@ def resolver(program: DemandProgram) -> Resolve:
 
 
 def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
-    """Literals that compare whole rows: NULL is looked for like any value."""
+    """Mark the steps of the literals that compare whole rows: NULL equals itself there."""
     literals = [rule.clause.body[position] for position in rule.rows]
     absent = {each.body.relation for each in literals if isinstance(each, Not) and isinstance(each.body, Atom)}
     present = {each.relation for each in literals if isinstance(each, Atom)}
@@ -151,28 +152,29 @@ def _with_rows(rule: DemandRule, plan: RulePlan) -> RulePlan:
     return replace(plan, steps=tuple(steps))
 
 
-def _sparing(program: DemandProgram, plan: RulePlan) -> RulePlan:
-    """A binding is not queried if its answer is known, or if a query with fewer bindings covers it."""
+def _without_known(program: DemandProgram, plan: RulePlan) -> RulePlan:
+    """Leave out bindings whose answer is known, and those that a query with fewer bound columns covers."""
     meaning = program.relations[plan.head]
-    if meaning.held is not RowOrigin.ASKED:
+    if meaning.origin is not RowOrigin.BINDINGS:
         return plan
-    spared: list[Step] = []
+    tests: list[Step] = []
     state, adornment = meaning.state.split(" ")
     for name, other in program.relations.items():
         if other.relation != meaning.relation or name == plan.head:
             continue
         if other == Meaning(RowOrigin.ANSWERS, meaning.relation, state) and "f" not in adornment:
-            spared.append(Absent(name, State.NEW, plan.arguments, as_row=True))
-        elif other.held is RowOrigin.ASKED and other.state.split(" ")[0] == state:
+            tests.append(Absent(name, State.NEW, plan.arguments, as_row=True))
+        elif other.origin is RowOrigin.BINDINGS and other.state.split(" ")[0] == state:
             covered = _covering(adornment, other.state.split(" ")[1])
             if covered is not None:
                 operands = tuple(plan.arguments[i] for i in covered)
-                spared.append(Absent(name, State.NEW, operands, as_row=True))
-    return replace(plan, steps=(*plan.steps, *spared))
+                tests.append(Absent(name, State.NEW, operands, as_row=True))
+    return replace(plan, steps=(*plan.steps, *tests))
 
 
 def _covering(adornment: str, wider: str) -> list[int] | None:
-    """The places, among the bound columns of `adornment`, of those that `wider` binds; None if it binds others too."""
+    """The places, among the columns that `adornment` binds, of those that `wider` binds; None if `wider` binds other
+    columns too."""
     if any(w == "b" and a == "f" for a, w in zip(adornment, wider, strict=True)):
         return None
     bound = [column for column, letter in enumerate(adornment) if letter == "b"]
@@ -180,49 +182,37 @@ def _covering(adornment: str, wider: str) -> list[int] | None:
 
 
 class _ExpectedRows:
-    """Statistics that expect some rows in relations that are still empty."""
+    """Statistics that assume some rows in generated relations that are still empty."""
 
     def __init__(self, program: DemandProgram, statistics: Statistics) -> None:
         self._program, self._statistics = program, statistics
 
     def size(self, relation: str) -> int:
         size = self._statistics.size(relation)
-        return max(size, LIKELY) if self._is_made(relation) else size
+        return max(size, LIKELY) if self._is_generated(relation) else size
 
     def keys(self, relation: str, columns: tuple[int, ...]) -> int | None:
-        return None if self._is_made(relation) else self._statistics.keys(relation, columns)
+        return None if self._is_generated(relation) else self._statistics.keys(relation, columns)
 
-    def _is_made(self, relation: str) -> bool:
+    def _is_generated(self, relation: str) -> bool:
         meaning = self._program.relations.get(relation)
-        return meaning is not None and meaning.held is not RowOrigin.STORED
+        return meaning is not None and meaning.origin is not RowOrigin.STORED
 
 
 def waits_for(program: DemandProgram, groups: Sequence[DemandGroup]) -> dict[int, frozenset[int]]:
-    """For each gate the lower ones whose rows must not be waiting when it opens: those whose rules lead, whatever other
-    rules come in between, to a relation that its own rules read. All others have no say in what it finds."""
-    onward: dict[str, set[str]] = {}
+    """For each gate, the lower gates that must have no waiting rows when it opens: a relation that its rules read
+    depends on their rules."""
+    readers: dict[str, set[str]] = {}
     for rule in program.rules:
-        for name in _read(rule):
-            onward.setdefault(name, set()).add(rule.clause.head.relation)
+        for name in relations_read(rule.clause):
+            readers.setdefault(name, set()).add(rule.clause.head.relation)
     gated = [(group.gate, (*group.rules, *group.folds)) for group in groups if group.gate is not None]
-    reached = {gate: _reached({rule.clause.head.relation for rule in rules}, onward) for gate, rules in gated}
-    read = {gate: {name for rule in rules for name in _read(rule)} for gate, rules in gated}
+    read = {gate: {name for rule in rules for name in relations_read(rule.clause)} for gate, rules in gated}
+    above = {
+        gate: reachable({rule.clause.head.relation for rule in rules}, lambda name: readers.get(name, ()))
+        for gate, rules in gated
+    }
     return {
-        gate: frozenset(lower for lower in reached if lower < gate and not reached[lower].isdisjoint(read[gate]))
+        gate: frozenset(lower for lower in above if lower < gate and not above[lower].isdisjoint(read[gate]))
         for gate in read
     }
-
-
-def _read(rule: DemandRule) -> set[str]:
-    return {atom.relation for literal in rule.clause.body for atom in atoms(literal)}
-
-
-def _reached(start: Iterable[str], onward: Mapping[str, set[str]]) -> set[str]:
-    found = set(start)
-    waiting = list(found)
-    while waiting:
-        for name in onward.get(waiting.pop(), ()):
-            if name not in found:
-                found.add(name)
-                waiting.append(name)
-    return found

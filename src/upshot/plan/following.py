@@ -1,5 +1,5 @@
-"""The parts of a new program that keep the rows they have: which tables stay, and which views follow the change of
-rules."""
+"""The parts of a new program that keep their rows: the tables that stay, and the views that follow a change of rules
+without recomputation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upshot.strategies.strategy import Stores
 
 
 def counted(plan: ProgramPlan) -> set[str]:
-    """The views that know how often each of their rows is derived."""
+    """The views that store the number of derivations of each row."""
     return {view for component in plan.components if keeps_counts(component) for view in component.views}
 
 
@@ -22,14 +22,14 @@ def keeps_counts(component: ComponentPlan) -> bool:
     return component.strategy.stores is Stores.COUNTS
 
 
-def following(
+def not_recomputed(
     before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[str]
 ) -> dict[tuple[str, ...], RuleChange | None]:
-    """The components among those to `recompute` that need not be: those whose own rules are the same, and those whose
-    rows can follow the change of their rules. What they read must still be in the tables it was in."""
+    """The components among those to `recompute` that need no recomputation: their own rules are the same (None), or
+    their rows can follow the change of their rules. The relations that they read must have kept their tables."""
     found: dict[tuple[str, ...], RuleChange | None] = {}
     earlier = {component.views: component for component in before.components} if before is not None else {}
-    replaced = set(remade(before, plan))
+    replaced = set(new_tables(before, plan))
     for component in plan.components:
         if component.views[0] not in recompute:
             continue
@@ -40,13 +40,13 @@ def following(
             if change is not None or _same_rules(old, component):
                 found[component.views] = change
                 continue
-        # Its counts cannot be computed anew in place: it gets another table.
+        # Counts cannot be recomputed in place: the views get new tables.
         replaced |= set(component.views) if keeps_counts(component) else set()
     return found
 
 
 def _change(before: ProgramPlan, old: ComponentPlan, plan: ProgramPlan, component: ComponentPlan) -> RuleChange | None:
-    """The change as the strategy follows it, by its own stages or by those of another one."""
+    """The change of rules, for the stages of the strategy that applies it."""
     other = component.strategy.follows_as
     if other is not None and old.strategy is component.strategy:
         return rule_change(kept_as(before.normal, old, other), kept_as(plan.normal, component, other))
@@ -54,7 +54,7 @@ def _change(before: ProgramPlan, old: ComponentPlan, plan: ProgramPlan, componen
 
 
 def _keeps_tables(old: ComponentPlan, component: ComponentPlan, plan: ProgramPlan, replaced: Collection[str]) -> bool:
-    """Test whether all that the component reads or read, and its own views, are stored where they were."""
+    """Test whether the views of the component, and all relations that it reads or has read, have kept their tables."""
     if old.strategy.demand is not None or component.strategy.demand is not None:
         return False
     touched = {*component.views, *component.reads, *old.reads}
@@ -65,9 +65,9 @@ def _same_rules(old: ComponentPlan, component: ComponentPlan) -> bool:
     return old.clauses == component.clauses and old.strategy == component.strategy
 
 
-def remade(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[str] = ()) -> frozenset[str]:
-    """The relations that start without rows: those that are new, have other columns or are kept otherwise, and counted
-    views to `recompute`, whose counts cannot be computed anew in place."""
+def new_tables(before: ProgramPlan | None, plan: ProgramPlan, recompute: Collection[str] = ()) -> frozenset[str]:
+    """The relations that get new, empty tables: those that are new, have other columns or another form of storage, and
+    counted views to `recompute`, since counts cannot be recomputed in place."""
     if before is None:
         return frozenset(plan.normal.schemas)
     known, had_counts, with_counts = before.normal.schemas, counted(before), counted(plan)
@@ -89,12 +89,12 @@ def followed_on_demand(
     before: ProgramPlan | None, plan: ProgramPlan, made: Collection[str], recompute: Collection[str],
     optimizations: Optimizations,
 ) -> DemandProgram | None:  # fmt: skip
-    """The rules by which the views on demand follow from the rules and rows they had before; None if they cannot, or
-    if none of them is to `recompute`. Relations `made` have new tables, so what they held before is out of reach."""
+    """The rules for the changes of views on demand after a change of rules; None if there are none, or if none of the
+    views is to `recompute`. Relations `made` have new tables: their old rows cannot be read."""
     if before is None or not before.on_demand.strategies or plan.on_demand.kept != before.on_demand.kept:
         return None
-    if not afresh_on_demand(before, plan, {*recompute, *made}):
-        # Every rule below them is the same: such a change is one like any other.
+    if not redefined_on_demand(before, plan, {*recompute, *made}):
+        # All rules below the views are the same: their changes are computed as usual.
         return None
     views = {"before": before.on_demand.strategies.keys(), "after": plan.on_demand.strategies.keys()}
     program = changes_of_rules(before.normal, plan.normal, views, optimizations)
@@ -109,12 +109,13 @@ def followed_on_demand(
 
 def stored_in(program: DemandProgram) -> set[str]:
     """The stored relations whose rows or changes a demand program reads."""
-    return {m.relation for m in program.relations.values() if m.held in (RowOrigin.STORED, RowOrigin.CHANGE)}
+    return {m.relation for m in program.relations.values() if m.origin in (RowOrigin.STORED, RowOrigin.CHANGE)}
 
 
-def afresh_on_demand(before: ProgramPlan | None, plan: ProgramPlan, touched: Collection[str]) -> frozenset[str]:
-    """The views that were not on demand before, that are defined otherwise (`touched`), whose copy comes or goes, or
-    that become nervous or strict: nervous changes are no difference of two states."""
+def redefined_on_demand(before: ProgramPlan | None, plan: ProgramPlan, touched: Collection[str]) -> frozenset[str]:
+    """The views on demand whose changes cannot be computed from rules: those that were not on demand before, that have
+    other definitions (`touched`), whose stored copy is added or removed, or whose semantics changes between strict and
+    nervous, since nervous changes are not the difference of two states."""
     if before is None:
         return frozenset(plan.on_demand.strategies)
     old, new = before.on_demand, plan.on_demand

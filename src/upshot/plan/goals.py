@@ -1,7 +1,7 @@
-"""Goal-directed evaluation: which views a program that is only run need not store.
+"""Goal-directed evaluation: the views that a program without later changes need not store.
 
 A view that no output depends on is never computed. A recursive view that is used only with constants is computed by
-magic sets, for the bindings that its users have; `.pragma "magic-transform"` requires that for every use.
+magic sets, for these constants; `.pragma "magic-transform"` requests magic sets for every use.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterable
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
+from upshot.core.precedence import reachable
 from upshot.core.schema import Role
-from upshot.syntax.ast import Atom, Constant, Ignored, Item
+from upshot.rewrite.shapes import clauses_by_head, relations_read
+from upshot.syntax.ast import Constant, Ignored, Item
 
 EVERY = "*"
 
@@ -31,10 +33,10 @@ def magic_pragma(items: Iterable[Item]) -> frozenset[str]:
 
 
 def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict[str, str]:
-    """The views that need not be stored when only the outputs of the program count, each with the reason.
+    """The views that need not be stored if only the outputs of the program are needed, each with the reason.
 
-    Views that constraints and active rules depend on are stored, because they read every change. Options of a view win.
-    Without outputs all views are stored.
+    Views that constraints and active rules depend on are stored, because these read every change; so are views with
+    options. Without outputs all views are stored.
     """
     uses = _GoalUses(checked)
     goals = {item.relation for item in checked.directives if item.kind != "input"}
@@ -45,9 +47,9 @@ def unstored_views(checked: CheckedProgram, magic: Collection[str] = ()) -> dict
     free = views - watched - checked.options.keys() - checked.parts.keys()
     needed = uses.below(goals)
     found = dict.fromkeys(sorted(free - needed), "no output depends on it")
-    asked = {view for view in free & needed if view in magic or (EVERY in magic and view not in goals)}
-    reasons = dict.fromkeys(sorted(asked), '`.pragma "magic-transform"` requests magic sets')
-    for view in sorted(free & needed - goals - asked):
+    requested = {view for view in free & needed if view in magic or (EVERY in magic and view not in goals)}
+    reasons = dict.fromkeys(sorted(requested), '`.pragma "magic-transform"` requests magic sets')
+    for view in sorted(free & needed - goals - requested):
         if uses.is_recursive(view) and uses.only_with_constants(view, needed):
             reasons[view] = "it is used only with constants: magic sets compute the rows of the goals"
     for view in sorted(uses.above(reasons) & needed):
@@ -63,20 +65,14 @@ class _GoalUses:
     def __init__(self, checked: CheckedProgram) -> None:
         self._clauses = checked.clauses
         self._component = {view: views for views in checked.strata for view in views}
-        self._reads: dict[str, set[str]] = {}
-        for clause in checked.clauses:
-            read = self._reads.setdefault(clause.head.relation, set())
-            read.update(atom.relation for literal in clause.body for atom in atoms(literal))
+        self._reads = {
+            view: {name for clause in clauses for name in relations_read(clause)}
+            for view, clauses in clauses_by_head(checked.clauses).items()
+        }
 
     def below(self, names: Iterable[str]) -> set[str]:
-        """The relations that these depend on, and these."""
-        found, waiting = set[str](), list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting += self._reads.get(name, ())
-        return found
+        """These relations, and all that they depend on."""
+        return reachable(names, lambda name: self._reads.get(name, ()))
 
     def above(self, names: Collection[str]) -> set[str]:
         """The views that depend on one of these."""
@@ -86,14 +82,10 @@ class _GoalUses:
         return view in self.below(self._reads.get(view, ()))
 
     def only_with_constants(self, view: str, needed: Collection[str]) -> bool:
-        """Tell whether each rule outside the view's component that uses it gives one of its columns a value."""
+        """Test whether each use of the view outside its component has a constant."""
         inside = self._component[view]
         users = [each for each in self._clauses if each.head.relation in needed and each.head.relation not in inside]
         uses = [
             atom for clause in users for literal in clause.body for atom in atoms(literal) if atom.relation in inside
         ]
-        return bool(uses) and all(_has_constant(atom) for atom in uses)
-
-
-def _has_constant(atom: Atom) -> bool:
-    return any(isinstance(term, Constant) for term in atom.args)
+        return bool(uses) and all(any(isinstance(term, Constant) for term in atom.args) for atom in uses)

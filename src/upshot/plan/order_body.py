@@ -1,6 +1,5 @@
-"""Order the steps of a rule body: from the driving literal outward, the cheapest match first by the statistics of the
-data, filters as soon as their variables are bound.
-"""
+"""Order the steps of a rule body: from the driving literal outward, the cheapest match first by statistics, filters as
+soon as their variables are bound."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test,
 
 
 class Statistics(Protocol):
-    """Sizes as they are now; estimates where nothing was measured."""
+    """Current sizes, and estimates if nothing was measured."""
 
     def size(self, relation: str) -> int:
         """The number of rows."""
@@ -30,7 +29,7 @@ class Statistics(Protocol):
 def fan_out(statistics: Statistics, relation: str, arity: int, columns: tuple[int, ...]) -> float:
     """The rows expected to match one key on these columns.
 
-    Without a measured key count each bound column is taken to be equally selective.
+    Without a measured key count, all bound columns are assumed to be equally selective.
     """
     size = statistics.size(relation)
     if not columns:
@@ -44,16 +43,15 @@ def fan_out(statistics: Statistics, relation: str, arity: int, columns: tuple[in
 
 
 MOST_STARTS = 4
-"""A scan over all rows may start at any literal; of a long body only the smallest few relations are tried."""
-
+"""The maximum number of literals, those of the smallest relations, that are tried as the start of a plan."""
 
 CLOSE = 4
-"""Estimates that differ by less count as equal."""
+"""Estimates that differ by less than this factor count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The meaning of a literal's relation name: a relation and one of its states."""
+    """The relation and the state that a literal reads."""
 
     relation: str
     state: State
@@ -64,8 +62,8 @@ Resolve = Callable[[str], Resolved]
 
 @dataclass(frozen=True, slots=True)
 class OrderedBody:
-    """`cost`: rows expected to be visited per driving row; `types`: of variables that the order introduced; `expected`:
-    for the steps that match rows, by their place, the rows expected for one binding."""
+    """`cost`: estimated number of visited rows per driving row; `types`: those of variables that the order introduced;
+    `expected`: the estimated number of rows per binding for each step that matches rows, by its place."""
 
     steps: tuple[Step, ...]
     cost: float
@@ -74,7 +72,7 @@ class OrderedBody:
 
 
 def match_atom(atom: Atom, bound: set[str], resolve: Resolve) -> Match:
-    """The match of the atom's rows with the bound variables."""
+    """The match of the atom with the bound variables."""
     key: list[tuple[int, Operand]] = []
     binds: dict[str, int] = {}
     repeats: list[tuple[int, str]] = []
@@ -106,16 +104,16 @@ def order_body(
     last: Collection[str] = (),
     rule: Sequence[Literal] | None = None,
 ) -> OrderedBody:
-    """Greedy: every filter that is ready, then the atom with the fewest expected rows; `first` forces the first atom,
-    and of atoms that are expected to match about as many rows, those of the relations `last` wait. `rule` is the body
-    of the rule that this one was made from.
+    """Order greedily: every filter whose variables are bound, then the atom with the fewest expected rows. `first`
+    forces the first atom; of atoms with similar estimates, those of the relations `last` come last. `rule` is the body
+    of the rule that this body was made from.
 
-    An atom that shares no variable with what is bound waits until no other is left: joining it is a cross product,
-    whatever its size was when the plan was made.
+    An atom without bound variables comes after all others: it is a cross product, and its size may have changed since
+    the plan was made.
 
-    What can fail (arithmetic that overflows, a division) comes after every literal that does not need its result,
-    so that it fails only for a binding that satisfies the rest of the body. Of several, what a test needs comes first,
-    and the test before the next one.
+    A literal that can fail (an overflow, a division) comes after every literal that does not need its result, so that
+    it fails only for a binding that satisfies the rest of the body. Of several, those that a test needs come first, and
+    the test before the next one.
     """
     state = _Ordering(body, set(bound), resolve, types, statistics, last, body if rule is None else rule)
     if first is not None:
@@ -153,8 +151,8 @@ def best_start(
 
 
 class _Expected(NamedTuple):
-    """The rows expected to match an atom, in the order in which atoms are taken: cross products last, then fewest rows,
-    of equals the one with more bound columns. A relation of one row multiplies nothing."""
+    """The estimate for an atom; the smallest is taken first: no cross product, then fewest rows, then most bound
+    columns. A relation of one row is no cross product."""
 
     is_product: bool
     rows: float
@@ -162,8 +160,8 @@ class _Expected(NamedTuple):
 
 
 class _Ordering:
-    """A body being ordered. What is known of a literal is worked out again only when one of its variables is bound, so
-    that long bodies are ordered fast."""
+    """A body being ordered. The estimate of a literal is updated only when one of its variables is bound, so that long
+    bodies are ordered fast."""
 
     def __init__(
         self,
@@ -198,7 +196,7 @@ class _Ordering:
         self._order = sorted((self._use[i], i) for i in self._fallible)
 
     def filters(self) -> bool:
-        """Append every filter that needs no further binding and cannot fail; whether there was one."""
+        """Append every filter that needs no further binding and cannot fail; return whether there was one."""
         found_any = False
         while True:
             ready = sorted(self._ready, key=self._place.__getitem__)
@@ -208,8 +206,8 @@ class _Ordering:
             found_any = True
 
     def fallible_filter(self) -> bool:
-        """Append one filter that can fail; whether there was one. Those that a test needs come first, in the order of
-        the text: what can be tested then is tested before the next one."""
+        """Append one filter that can fail; return whether there was one. Those that a test needs come first, in the
+        order of the text, and the test comes before the next one."""
         while self._order:
             _, i = heappop(self._order)
             if i in self._fallible and self._take_filter(i):
@@ -228,7 +226,7 @@ class _Ordering:
         return True
 
     def next_atom(self, *, independent: bool) -> int | None:
-        """The waiting atom with the fewest expected rows; `independent`: of those that need no result that can fail."""
+        """The waiting atom with the fewest expected rows; `independent`: only atoms that need no fallible result."""
         if not self._expected:
             return None
         awaited: set[str] = set()
@@ -286,7 +284,7 @@ class _Ordering:
 
 
 def _filter_steps(literal: Literal, bound: set[str], resolve: Resolve) -> list[Step]:
-    """The steps for a comparison, test or negation, none while a variable is missing."""
+    """The steps for a comparison, test or negation; none while a variable is unbound."""
     match literal:
         case Comparison("=", left, right):
             return _equation(left, right, bound)

@@ -1,4 +1,4 @@
-"""The decomposition of a recursive component into parts that never meet, or the reason why there is none."""
+"""Decompose a recursive component into independent parts, or explain why that is impossible."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from upshot.check.names.variables import fresh_name, walk
 from upshot.check.printing import print_clause
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
-from upshot.plan.choice import read_by
 from upshot.plan.program_plan import ComponentPlan
 from upshot.rewrite.demand.linearize import linearize
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.shapes import atoms_of
+from upshot.rewrite.shapes import atoms_of, relations_read, row_atom
 from upshot.rewrite.stratified import stratified
 from upshot.strategies.maintenance import maintenance
 from upshot.syntax.ast import Atom, Call, Term, Variable
 from upshot.values.functors import is_functor
 
 _MOST_CHOICES = 64
-"""At most this many choices of a column per view are tried; hand-written rules have fewer."""
+"""The maximum number of choices of a column per view that are tried; hand-written rules have fewer."""
 
 Columns = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """`program` is what runs in a part: the recursive rules, a relation of `seeds` for each view, which takes the rows
-    of its `exits` (the rules without recursion), and the relations read: those in `split` have the pivot, so a part
-    gets its own rows of them; those in `shared` are needed whole by every part.
+    """Each part runs `program`: the recursive rules, a relation of `seeds` for each view, with the rows of its `exits`
+    (the rules without recursion), and the relations read. Relations in `split` have the pivot, so a part gets only its
+    own rows of them; every part needs all rows of those in `shared`.
 
-    `pivots` and `split` name, for each view and relation, the columns that hold the pivot, in corresponding order.
-    Where there is no pivot there is no program, only the reason.
+    `pivots` and `split` have the pivot columns of each view and relation, in corresponding order. Without a pivot there
+    is no program, only the reason.
     """
 
     views: tuple[str, ...]
@@ -44,11 +42,11 @@ class Decomposition:
     split: Mapping[str, Columns] = field(default_factory=dict, hash=False)
     shared: tuple[str, ...] = ()
     linearized: str = ""
-    """The reason that a non-linear closure could be made linear; empty if none was."""
+    """Why a non-linear closure could be made linear; empty if none was."""
     gathered: str = ""
-    """The view, in `program` only, that the rows of the exits were given because a linear rule reads them."""
+    """The view, in `program` only, of the rows of the exits, if a linear rule reads them."""
     component: ComponentPlan | None = None
-    """The component whose recursion the parts run: as it was, or made linear."""
+    """The component whose recursion the parts run: the original one, or made linear."""
     program: CheckedProgram | None = None
 
     def __str__(self) -> str:
@@ -74,11 +72,11 @@ class Decomposition:
 def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposition:
     """The decomposition of a component of the normal-form program.
 
-    A *pivot* is a column of each view of the component, such that every recursive rule passes it on unchanged: the
-    head's variable in that column stands in the pivot column of every literal of the component. Every row then has
-    derivations from rows with its own pivot only, NULL being a value like any other, so the rows of each pivot are
-    a fixpoint of their own. All columns that do are taken together: the finest parts. A non-linear closure is made
-    linear first, see `linearize`.
+    A *pivot* is a column of each view of the component that every recursive rule passes on unchanged: the head's
+    variable in that column occurs in the pivot column of every literal of the component. Then every row has derivations
+    only from rows with its own pivot, NULL being a value like any other, so the rows of each pivot are a fixpoint of
+    their own. All pivots are combined, for the finest parts. A non-linear closure is made linear first, see
+    `linearize`.
     """
     views = component.views
     if not component.recursive:
@@ -102,7 +100,7 @@ def decomposition(component: ComponentPlan, normal: CheckedProgram) -> Decomposi
         if made.program is not None:
             rounds = [c for c in made.program.clauses if c.head.relation in views and _uses(c, views)]
             finer = _pivots(views, rounds, made.program)
-            # A closure may keep a column even as it stands, a label say; linear it keeps the end of the path too.
+            # A non-linear closure may pass on a label; made linear, it passes on an end of the path too.
             if len(finer.get(views[0], ())) > len(found.get(views[0], ())):
                 return _decomposed(component, made.program, finer, reason, linearized=made.reason, exits=made.exits)
     if found:
@@ -120,7 +118,7 @@ def _rules(recursive: Sequence[Clause]) -> str:
 
 
 def _uses(clause: Clause, views: Sequence[str]) -> bool:
-    return not read_by(clause).isdisjoint(views)
+    return not relations_read(clause).isdisjoint(views)
 
 
 def _own(clause: Clause, views: Sequence[str]) -> list[Atom]:
@@ -136,7 +134,7 @@ def _is_linear(views: Sequence[str], recursive: Sequence[Clause]) -> bool:
 
 
 def _pivots(views: Sequence[str], recursive: Sequence[Clause], program: CheckedProgram) -> dict[str, Columns]:
-    """For each view the columns that hold the pivot, none if there is no pivot."""
+    """The pivot columns of each view, empty if there is no pivot."""
     choices: list[dict[str, int]] = []
     for column in range(program.schemas[views[0]].arity):
         for choice in _completed({views[0]: column}, views, recursive):
@@ -146,8 +144,8 @@ def _pivots(views: Sequence[str], recursive: Sequence[Clause], program: CheckedP
 
 
 def _completed(choice: dict[str, int], views: Sequence[str], recursive: Sequence[Clause]) -> Iterator[dict[str, int]]:
-    """Every way to choose a column for the other views that the recursive rules allow. The views of a component
-    use each other, so the columns of all of them follow from that of one."""
+    """All choices of columns for the other views that the recursive rules allow. The views of a component use each
+    other, so the columns of all follow from that of one."""
     for clause in recursive:
         if clause.head.relation not in choice:
             continue
@@ -169,7 +167,7 @@ def _columns_of(atom: Atom, term: Term) -> list[int]:
     return [column for column, argument in enumerate(atom.args) if argument == term]
 
 
-# ---- what runs in a part ----------------------------------------------------------------------------------------
+# ---- the program of a part --------------------------------------------------------------------------------------
 
 
 def _decomposed(
@@ -179,8 +177,8 @@ def _decomposed(
     views = component.views
     recursive = [c for c in program.clauses if c.head.relation in views and _uses(c, views)]
     inside = [c for c in program.clauses if c.head.relation == exits]
-    read = sorted({name for clause in (*recursive, *inside) for name in read_by(clause)} - {*views, exits})
-    whole = {name for clause in inside for name in read_by(clause)}
+    read = sorted({name for clause in (*recursive, *inside) for name in relations_read(clause)} - {*views, exits})
+    whole = {name for clause in inside for name in relations_read(clause)}
     split = {
         name: columns
         for name in read
@@ -203,21 +201,21 @@ def _decomposed(
 
 
 def _linear(component: ComponentPlan, program: CheckedProgram) -> ComponentPlan:
-    """The component with the rules that a linear program has for it."""
+    """The component with the rules of a linear program."""
     clauses = tuple(clause for clause in program.clauses if clause.head.relation in component.views)
     made = maintenance(program, component.views)
-    reads = frozenset(name for clause in clauses for name in read_by(clause)) - set(component.views)
+    reads = frozenset(name for clause in clauses for name in relations_read(clause)) - set(component.views)
     return replace(component, clauses=clauses, rules=made.rules, states=made.states, reads=reads)
 
 
 def _split_on(name: str, pivots: Mapping[str, Columns], recursive: Sequence[Clause]) -> Columns | None:
-    """The columns of a relation that hold the pivot wherever a recursive rule reads it, if there are such."""
+    """The columns of a relation that have the pivot wherever a recursive rule reads it, if there are any."""
     common: set[Columns] | None = None
     for clause in recursive:
-        held = [clause.head.args[column] for column in pivots[clause.head.relation]]
+        terms = [clause.head.args[column] for column in pivots[clause.head.relation]]
         for _, atom, _ in atoms_of(clause):
             if atom.relation == name:
-                found = set(product(*(_columns_of(atom, term) for term in held)))
+                found = set(product(*(_columns_of(atom, term) for term in terms)))
                 common = found if common is None else common & found
     return min(common) if common else None
 
@@ -234,16 +232,14 @@ def _seeds(views: Sequence[str], program: CheckedProgram) -> dict[str, str]:
 def _program(
     program: CheckedProgram, seeds: Mapping[str, str], clauses: Sequence[Clause], read: Sequence[str], exits: str
 ) -> CheckedProgram:
-    """The program of a part. Keys are left out: whole relations are checked elsewhere."""
-    given = {name: Schema(name, program.schemas[name].columns) for name in read}
-    given |= {seed: Schema(seed, program.schemas[view].columns) for view, seed in seeds.items()}
-    made = [*seeds, exits] if exits else list(seeds)
-    schemas = given | {name: Schema(name, program.schemas[name].columns, Role.VIEW) for name in made}
+    """The program of a part. Keys are left out: they are checked for whole relations elsewhere."""
+    inputs = {name: Schema(name, program.schemas[name].columns) for name in read}
+    inputs |= {seed: Schema(seed, program.schemas[view].columns) for view, seed in seeds.items()}
+    views = [*seeds, exits] if exits else list(seeds)
+    schemas = inputs | {name: Schema(name, program.schemas[name].columns, Role.VIEW) for name in views}
     first = []
     for view, seed in seeds.items():
-        names = row_variables(schemas[view])
-        row = Atom(view, tuple(map(Variable, names)))
-        types = dict(zip(names, schemas[view].types, strict=True))
+        row, types = row_atom(schemas[view])
         first.append(Clause(row, (replace(row, relation=seed),), types))
     empty = CheckedProgram(schemas={}, clauses=(), facts={}, strata=())
     return stratified(empty, [*first, *clauses], schemas, by="decomposition")

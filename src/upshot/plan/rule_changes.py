@@ -1,7 +1,7 @@
-"""Plans by which the rows of a view follow a change of its own rules, without being computed anew.
+"""Plans that update the rows of a view after a change of its own rules, without recomputation.
 
-Adding a rule: whatever its body derives in the new state is inserted, and propagated like any insertion. Removing one:
-whatever its body derived in the old state is over-deleted, propagated by the old rules, and rederived by the new ones.
+Rows that an added rule derives in the new state are inserted, and propagated like any insertion. Rows that a removed
+rule derived in the old state are over-deleted, propagated by the old rules, and rederived by the new ones.
 [Harrison & Dietrich 1994]
 """
 
@@ -36,8 +36,8 @@ class RuleChange:
         return tuple(clause for clause in self.after.clauses if clause not in self.before.clauses)
 
     def plans(self, stage: str, statistics: Statistics) -> list[RulePlan]:
-        """The rule plans of a stage (`delete`, `rederive`, `check`, `prove`, `insert` or `count`), those of changed
-        rules included. A proof uses remaining rules only; rows that added rules derive are inserted."""
+        """The rule plans of a stage (`delete`, `rederive`, `check`, `prove`, `insert` or `count`), including those of
+        changed rules. Proofs use remaining rules only; rows that added rules derive are inserted."""
         match stage:
             case "delete":
                 return stage_plans(self.before, stage, statistics) + self._whole(Action.DELETE, statistics)
@@ -52,13 +52,13 @@ class RuleChange:
                 return plans + self._whole(Action.LOSE, statistics) + self._whole(Action.GAIN, statistics)
 
     def _of_lasting(self, stage: str, statistics: Statistics) -> list[RulePlan]:
-        """The plans of the rules that were there before and stay."""
+        """The plans of the rules in both versions."""
         added = self.added
         rules = tuple(rule for rule in self.after.rules if rule.source not in added)
         return stage_plans(replace(self.after, rules=rules), stage, statistics)
 
     def _whole(self, action: Action, statistics: Statistics) -> list[RulePlan]:
-        """Everything that changed rules derive: removed ones in the old state, added ones in the new state."""
+        """The plans of the removed rules in the old state, or of the added rules in the new state."""
         if action in (Action.DELETE, Action.LOSE):
             return [
                 load_plan(clause, action, statistics, name="removed", resolve=lambda name: Resolved(name, State.OLD))
@@ -68,14 +68,14 @@ class RuleChange:
 
 
 def rule_change(before: ComponentPlan, after: ComponentPlan) -> RuleChange | None:
-    """The change from one set of rules to the other, if the rows can follow it: the strategy is the same and can, and
-    some rule stays."""
+    """The change from one set of rules to the other, if the rows can follow it: the strategy is the same and supports
+    it, and some rule is in both."""
     if before.views != after.views or before.strategy != after.strategy:
         return None
     if not after.strategy.follows_rules or after.strategy.follows_as is not None:
         return None
     if any(_calls_stateful(clause) for clause in before.clauses):
-        return None  # what such a function gave is not known any more
+        return None  # earlier results of such functions are unknown
     if before.recursive != after.recursive or not any(clause in before.clauses for clause in after.clauses):
         return None
     return RuleChange(before, after)

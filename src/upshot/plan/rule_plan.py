@@ -1,5 +1,4 @@
-"""A rule as an engine runs it: what drives it, the steps in order, what happens to the head. Immutable and
-printable."""
+"""Rule plans: the driving rows, the steps in order, the action on the head. Immutable and printable."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ class State(Enum):
     OLD = "old"
     NEW = "new"
     KEPT = "kept"
-    """in both states; of a row that may go: not looked at yet"""
+    """in both states; of a row that may be deleted: not checked yet"""
     PROVEN = "proven"
-    """may have gone, but has a proof from rows that stay"""
+    """checked, and proven from remaining rows"""
 
 
 class Change(Enum):
-    """A set of rows that can drive a plan: all rows of a state, or those that changed in one of these ways."""
+    """The rows that can drive a plan: all rows of a state, or rows with one of these changes."""
 
     ALL = "all"
     DELETED = "deleted"
@@ -38,29 +37,28 @@ class Change(Enum):
 
 
 class Action(Enum):
-    """The use of the derived head."""
+    """The action on a derived head."""
 
     INSERT = "insert"
-    """it is in the new state"""
+    """add it to the new state"""
     DELETE = "delete"
-    """it may have lost a derivation: it joins the overestimate"""
+    """add it to the overestimate: it may have lost a derivation"""
     REDERIVE = "rederive"
-    """if it was over-deleted, it is back"""
+    """return it to the new state if it was over-deleted"""
     ASK = "ask"
-    """is it proven? one such row per driving row, before further ones are searched"""
+    """check whether it is proven: one head per driving row, before further heads are derived"""
     PROVE = "prove"
-    """if it is searched for, it is proven"""
+    """mark it as proven if it is checked"""
     GAIN = "gain"
-    """it has one derivation more"""
+    """add one to its number of derivations"""
     LOSE = "lose"
-    """it has one derivation less"""
+    """subtract one from its number of derivations"""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The match of a row of a relation with the bindings: key columns equal operands, other columns bind variables, and
-    columns that repeat a variable of the same literal are compared, `as_row` as sets do it, with NULL equal to
-    itself."""
+    """A match of rows with bindings: key columns equal operands, other columns bind variables, and columns that repeat
+    a variable of the same literal are compared. `as_row`: NULL equals itself, as in sets of rows."""
 
     relation: str
     state: State
@@ -72,9 +70,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """The first step: every row of a change. `of_negation`: the change is of a negated literal, which a NULL makes
-    true before and after, so rows with NULL drive nothing. `of_head`: the row is the head itself, to be derived
-    again."""
+    """The first step: every row of a change. `of_negation`: the literal is negated; NULL makes it true before and
+    after, so rows with NULL drive nothing. `of_head`: the row is the head itself, which is derived again."""
 
     change: Change
     match: Match
@@ -84,7 +81,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Every row that fits the bindings so far; `whole`: all columns are bound, so it is a membership test."""
+    """Every row that matches the bindings so far; `whole`: all columns are bound, so it is a membership test."""
 
     match: Match
     whole: bool = False
@@ -92,8 +89,8 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No such row in the state; a NULL among the operands makes it true, unless the row is looked for `as_row`: as
-    sets do, with NULL equal to itself."""
+    """Test that the state has no such row. A NULL operand makes the test true, unless `as_row`: then NULL equals
+    itself, as in sets of rows."""
 
     relation: str
     state: State
@@ -112,7 +109,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Both hold the same value, as sets compare values: NULL is NULL. For a head that is computed again."""
+    """Test that both have the same value, with NULL equal to itself; for a head that is computed again."""
 
     left: Operand
     right: Operand
@@ -120,7 +117,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """`target = call` or `target = operand`; the target is unbound before."""
+    """Bind the target: `target = call` or `target = operand`."""
 
     target: str
     value: Call | Operand
@@ -128,7 +125,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A built-in predicate over bound operands, perhaps negated."""
+    """A built-in predicate over bound operands."""
 
     test: Test
     negated: bool = False
@@ -139,7 +136,7 @@ Step = Probe | Absent | Compare | Same | Compute | Check
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """`name` says which generated rule it is; `clause` is that rule; `seed`: it runs once, before the rounds."""
+    """The plan of a generated rule; `seed`: it runs once, before the rounds."""
 
     name: str
     clause: Clause
@@ -151,11 +148,11 @@ class RulePlan:
     seed: bool
     types: Mapping[str, Type] = field(hash=False)
     expected: Mapping[int, float] = field(default_factory=dict, hash=False, compare=False)
-    """For the steps that match rows, by their place, the rows expected for one binding when the plan was made."""
+    """The estimated number of rows per binding for each step that matches rows, by its place."""
 
     def too_long(self, place: int, type: Type) -> bool:
-        """The head's value at a place may have more digits than its column, of this type, declares. It is tested where
-        a row is inserted: a row that is there can always be deleted."""
+        """Test whether the head's value at a place may have more digits than its column, of this type, declares.
+        Insertions are tested only: a stored row can always be deleted."""
         if self.action not in (Action.INSERT, Action.GAIN) or self.clause.head.state == "deleted":
             return False
         operand = self.arguments[place]
@@ -163,8 +160,8 @@ class RulePlan:
         return known is not None and known.exceeds(type)
 
     def mirrors(self, other: RulePlan) -> bool:
-        """The one plan is driven by rows inserted, the other by rows deleted, and all else is the same but what becomes
-        of their heads."""
+        """Test whether the plans differ only in that inserted rows drive one and deleted rows the other, and in their
+        actions."""
         ours, theirs = self.driver, other.driver
         if ours is None or theirs is None or {ours.change, theirs.change} != {Change.INSERTED, Change.DELETED}:
             return False
@@ -175,14 +172,14 @@ class RulePlan:
 
     @property
     def cost(self) -> float:
-        """The rows that the steps are expected to match for one driving row."""
+        """The estimated number of matches for one driving row."""
         return sum(accumulate(self.expected.values(), lambda rows, each: rows * each))
 
     def __str__(self) -> str:
         return self._described({})
 
     def described(self) -> str:
-        """The plan with the rows that each step is expected to match."""
+        """The plan with the estimated number of rows for each step."""
         tests = {place for place, step in enumerate(self.steps) if isinstance(step, Probe) and step.whole}
         expected = {place: rows for place, rows in self.expected.items() if place not in tests}
         return self._described({place: f", expected ~{about(rows)}" for place, rows in expected.items()})

@@ -1,4 +1,4 @@
-"""Compile clauses, generated rules and the guards of screening to rule plans."""
+"""Compile clauses, generated rules and screening guards to rule plans."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _ACTION = {
     RuleStage.INSERT: Action.INSERT,
 }
 _CHANGE = {"ins": Change.INSERTED, "plus": Change.INSERTED}
-"""The changes of rows by state; rows of all other driving states were deleted, or may have been."""
+"""The changes of rows by state; rows of all other driving states are deleted, or may be."""
 _OF_HEAD = (Action.REDERIVE, Action.ASK, Action.PROVE)
+_REDERIVING = (RuleStage.REDERIVE, RuleStage.PROVE)
 _STATE = {"new": State.NEW, "kept": State.KEPT, "open": State.KEPT, "proven": State.PROVEN}
 _COUNTED = {"gain": Action.GAIN, "loss": Action.LOSE}
 
@@ -35,8 +36,8 @@ def load_plan(
     resolve: Resolve | None = None,
     by_constants: bool = False,
 ) -> RulePlan:
-    """The whole body, by default in the new state, starting with the cheapest relation; `by_constants`: rows with a
-    given value are looked up by an index rather than found by a scan."""
+    """The plan of a whole body, by default in the new state, starting with the cheapest relation; `by_constants`: rows
+    with a constant are looked up in an index instead of scanned."""
     resolve = resolve or _in_new_state
     start = best_start(clause.body, resolve=resolve, types=clause.types, statistics=statistics)
     if by_constants and start is not None and _has_constant(clause.body[start]):
@@ -55,9 +56,9 @@ def _in_new_state(relation: str) -> Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The literal that drives a D, R, I or counting rule: the `change` of a `relation`, and what becomes of the heads.
-    `seed`: it drives the rule once, before the rounds; `of_group`: deleted rows of the component itself drive it, whose
-    groups are read again."""
+    """The literal that drives a D, R, I or counting rule: the `change` of a `relation`, with the `action` on the heads.
+    `seed`: it drives the rule once, before the rounds; `of_group`: deleted rows of the component itself drive it, and
+    their groups are read again."""
 
     relation: str
     change: Change
@@ -74,13 +75,8 @@ def driver_of(rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Colle
     driven = states[literal.relation]
     action = _COUNTED.get(states[rule.clause.head.relation].state) or _ACTION[rule.stage]
     of_group = rule.stage is RuleStage.INSERT and driven.state == "del" and driven.relation in layer
-    seed = _again(rule) or of_group or driven.relation not in layer
+    seed = rule.stage in _REDERIVING or of_group or driven.relation not in layer
     return Driver(driven.relation, _CHANGE.get(driven.state, Change.DELETED), action, seed, of_group)
-
-
-def _again(rule: MaintenanceRule) -> bool:
-    """Test whether the rule derives rows again that were deleted or doubted."""
-    return rule.stage in (RuleStage.REDERIVE, RuleStage.PROVE)
 
 
 def maintenance_plans(
@@ -89,22 +85,22 @@ def maintenance_plans(
     """The plans of a D, R, I or counting rule of the component `layer`."""
     driver = driver_of(rule, states, layer)
     head = states[rule.clause.head.relation].relation
-    # A search for one derivation stops at its first: it is short in what the view is made from, where few rows match a
-    # key, and can be long in the view itself, where a hub has many and most of them lead nowhere.
+    # A search for one derivation stops at the first one. It is short in the relations below the view, where few rows
+    # match a key, and can be long in the view itself, where a hub has many rows and most of them lead to none.
     last = layer if driver.action in _OF_HEAD else ()
     planned = PlannedRule(rule.name, rule.clause, driver.action, head, rule.source)
     resolve = _resolver(states)
     plan = driven_plan(planned, rule.driver, driver.change, resolve, statistics, seed=driver.seed, last=last)
     if driver.of_group and plan.driver:
         plan = replace(plan, driver=replace(plan.driver, of_head=True, of_negation=False))
-    return [plan, *_rederivation_rounds(rule, states, layer, statistics)] if _again(rule) else [plan]
+    return [plan, *_rederivation_rounds(rule, states, layer, statistics)] if rule.stage in _REDERIVING else [plan]
 
 
 def _rederivation_rounds(
     rule: MaintenanceRule, states: Mapping[str, StateOf], layer: Collection[str], statistics: Statistics
 ) -> list[RulePlan]:
-    """The rule R (or P) driven by what was just rederived (or proven): one plan per literal of the component; that the
-    head was over-deleted is tested last, by the action itself."""
+    """The rule R (or P) driven by rows just rederived (or proven): one plan per literal of the component. The action
+    itself tests, last, that the head was over-deleted."""
     plans = []
     body = rule.clause.body[1:]
     clause = Clause(rule.clause.head, body, rule.clause.types, rule.clause.origin)
@@ -126,8 +122,8 @@ def _resolver(states: Mapping[str, StateOf]) -> Resolve:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRule:
-    """A clause to be planned: `action` puts its rows into `head`. `source` is the rule that it was made from; if it
-    `is_in_order`, their literals have the same places."""
+    """A clause to be planned, with the `action` on the relation `head`. `source` is the rule that it was made from; if
+    it `is_in_order`, their literals have the same places."""
 
     name: str
     clause: Clause
@@ -147,8 +143,7 @@ def driven_plan(
     seed: bool,
     last: Collection[str] = (),
 ) -> RulePlan:
-    """The plan of a clause from its literal at `start` on, of which the rows of `change` are taken; `last` as in
-    `order_body`."""
+    """The plan of a clause, driven by the rows of `change` of its literal at `start`; `last` as in `order_body`."""
     clause, source, action = planned.clause, planned.source, planned.action
     body = list(clause.body)
     bound: set[str] = set()
@@ -188,14 +183,13 @@ def _arguments(head: Atom) -> tuple[Operand, ...]:
 
 
 MATCHED = "'matched"
-"""The relation of the changed rows that some literal matches; no relation of a user is called so."""
+"""The relation of the changed rows that a guard matches; no relation of a user can have this name."""
 
 
 def guard_plans(guards: Iterable[Clause], statistics: Statistics) -> Iterator[RulePlan]:
-    """The guards of `rewrite.screening`, each driven by the rows that go and by those that come."""
+    """The plans of the guards of `rewrite.changes.screening`, each driven by deleted and by inserted rows."""
     for guard in guards:
         for change, state in ((Change.DELETED, State.OLD), (Change.INSERTED, State.NEW)):
             resolve = partial(Resolved, state=state)
-            yield driven_plan(
-                PlannedRule("guard", guard, Action.INSERT, MATCHED), 0, change, resolve, statistics, seed=True
-            )
+            planned = PlannedRule("guard", guard, Action.INSERT, MATCHED)
+            yield driven_plan(planned, 0, change, resolve, statistics, seed=True)

@@ -1,5 +1,5 @@
-"""Closures: recursion over a view in which all columns but one stay as they are and that one follows the rows of a
-relation. Each value of the columns that stay is computed by a walk of its own."""
+"""Recognize closures: recursive views in which one column follows the edges of a relation and all others are kept. Each
+combination of values of the kept columns is computed by one walk over the edges."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from upshot.rewrite.shapes import aggregate_of
 from upshot.syntax.ast import Atom, Term, Variable
 
 _KINDS = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP})
-"""Columns of these kinds are equal where their codes are."""
+"""Values of these kinds are equal if and only if their codes are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The rows of a relation as edges from one of its columns to another. The other columns, `carried`, agree with
-    those of the walk that carry the same name, in the order of the view's columns."""
+    """The rows of a relation as edges from column `source` to column `target`. The other columns, `carried`, equal the
+    carried columns of the walk, in the same order."""
 
     relation: str
     source: int
@@ -29,10 +29,9 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The rows of `view` are those that its rules without recursion give, and from each row those that differ in the
-    column `moving`, where it has an edge to a value; all others are `kept`. An edge is for the rows that have its
-    values in the columns `carried`, which are some of them. The view itself is its relation of edges where its rule is
-    not linear."""
+    """The rows of `view` are those of its rules without recursion and, for each row, the rows that an edge leads to:
+    they differ in the column `moving`; all other columns are `kept`. The columns `carried`, some of the kept ones,
+    equal those of the edge. If the rule is not linear, the view itself is the relation of edges."""
 
     view: str
     moving: int
@@ -48,7 +47,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Extension:
-    """One column of a row moves over edges; the carried columns are shared by both."""
+    """One step of a walk: the column `moving` follows `edges`; the carried columns equal those of the edge."""
 
     moving: int
     carried: tuple[int, ...]
@@ -56,11 +55,11 @@ class _Extension:
 
 
 def walk_of(component: ComponentPlan, schemas: Mapping[str, Schema]) -> Walk | None:
-    """The walk that computes the view of a component, if its recursion is one.
+    """The walk that computes the view of a component, if it is a closure.
 
     `p(X, Y) :- p(X, Z), e(Z, Y)` walks forward from each `X`, `p(X, Y) :- e(X, Z), p(Z, Y)` backward from each `Y`, and
-    `p(X, Y) :- p(X, Z), p(Z, Y)` over the rows that rules without recursion give. A label that rows and edges have,
-    `p(X, Y, L) :- p(X, Z, L), e(Z, Y, L)`, is carried along.
+    `p(X, Y) :- p(X, Z), p(Z, Y)` over the rows of the rules without recursion. A label of both rows and edges, as in
+    `p(X, Y, L) :- p(X, Z, L), e(Z, Y, L)`, is a carried column.
     """
     if len(component.views) != 1 or not component.recursive:
         return None
@@ -80,15 +79,12 @@ def walk_of(component: ComponentPlan, schemas: Mapping[str, Schema]) -> Walk | N
         found[step] = None
     edges = tuple(step.edges for step in found)
     is_mixed = len(edges) > 1 and any(each.relation == view for each in edges)
-    ways = {(step.moving, step.carried) for step in found}
-    if len(ways) != 1 or is_mixed or not _is_plain(view, edges, schemas):
+    columns = {(step.moving, step.carried) for step in found}
+    if len(columns) != 1 or is_mixed or not _is_plain(view, edges, schemas):
         return None
-    moving, carried = ways.pop()
-    return Walk(view, moving, _others(schemas[view].arity, moving), edges, carried)
-
-
-def _others(arity: int, column: int) -> tuple[int, ...]:
-    return tuple(each for each in range(arity) if each != column)
+    moving, carried = columns.pop()
+    kept = tuple(each for each in range(schemas[view].arity) if each != moving)
+    return Walk(view, moving, kept, edges, carried)
 
 
 def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Extension | None:
@@ -103,7 +99,7 @@ def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Extension | None:
     middle, target = own_names[moving], names[moving]
     if middle is None or len({middle, *names}) != len(names) + 1 or target in own_names:
         return None
-    # Each column of an edge is its source, its target, or a column that the row keeps, and none is there twice.
+    # Each column of an edge is its source, its target, or a kept column of the row, and none occurs twice.
     known = {middle, *names}
     if None in other_names or not {middle, target} <= set(other_names) <= known:
         return None
@@ -122,7 +118,7 @@ def _step(view: str, head: Atom, own: Atom, other: Atom) -> _Extension | None:
 
 
 def _is_composed(edges: Edges, moving: int, carried: tuple[int, ...]) -> bool:
-    """Test whether a view is composed with itself: only then do the rows of its rules without recursion replace it."""
+    """Test whether a view is composed with itself: then the rows of its rules without recursion can be its edges."""
     return edges.target == moving and edges.carried == carried
 
 
@@ -131,7 +127,7 @@ def _name(term: Term) -> str | None:
 
 
 def _is_plain(view: str, edges: tuple[Edges, ...], schemas: Mapping[str, Schema]) -> bool:
-    """Test whether values that are equal have one code, in all columns that a walk compares."""
+    """Test whether equal values have one code in all columns that a walk compares."""
     schema = schemas[view]
     columns = [*schema.types, *(type for each in edges for type in schemas[each.relation].types)]
     return schema.lattice is None and all(type.kind in _KINDS and not type.nullable for type in columns)

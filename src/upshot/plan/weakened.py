@@ -1,4 +1,4 @@
-"""A weaker rule plan: it never fails, and derives at least the heads of the original."""
+"""Weaken a rule plan: the result never fails, and derives at least the heads of the original."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from upshot.values.conditions import TESTS
 
 
 def weakened(plan: RulePlan, kept: Sequence[int], never_left_out: Collection[str]) -> RulePlan:
-    """The plan without what is computed or matched by a pattern, and without the steps that need such a value, with
-    only the arguments `kept` of its head. Relations in `never_left_out` are probed all the same, with what is left of
-    the key; the variables of the kept arguments stand in literals of these.
-    """
+    """The plan without computations and pattern matches, and without the steps that need their results, with only the
+    arguments `kept` of its head. Relations in `never_left_out` are always probed, with the remaining columns of the
+    key; the variables of the kept arguments occur in literals of these relations."""
     lost: set[str] = set()
     steps: list[Step] = []
     for step in plan.steps:

@@ -40,7 +40,7 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Key, Preferences, Row, World
 from upshot.revise.rule_forms import fields_of
 from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
-from upshot.rewrite.demand.request_rules import RequestRule, asked
+from upshot.rewrite.demand.request_rules import RequestRule, request
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
@@ -495,7 +495,7 @@ class Demand:
 
 def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
-    form = RequestRule(Clause(atom, (atom,), types), (asked(INSERT, atom),), (), types)
+    form = RequestRule(Clause(atom, (atom,), types), (request(INSERT, atom),), (), types)
     return RuleParts(form.clause, form.all_of, (), types, form, number, {})
 
 

@@ -1,4 +1,4 @@
-"""Generated rules as they are shown: one record a rule, and the text that all of them make."""
+"""Generated rules for display: one record per rule, and the text of all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from upshot.syntax.printing import print_atom, print_formula
 
 @dataclass(frozen=True, slots=True)
 class ListedRule:
-    """`about` is the heading it stands under, `phase` the part of a change in which it runs, `finds` its head in words;
-    `origin` is the rule of the user that it was made from, if it was made from one."""
+    """`about` is the heading, `phase` the part of a change in which the rule runs, `finds` its head in words, `origin`
+    the rule of the user that it was made from, if any."""
 
     name: str
     about: str
@@ -43,7 +43,7 @@ class ListedRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleListing:
-    """The rules in the order in which they are printed, the relations that they are about, and the printed text."""
+    """The rules in the order of the printed `text`, and the relations in them."""
 
     rules: tuple[ListedRule, ...]
     relations: tuple[Schema, ...]

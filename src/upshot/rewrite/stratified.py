@@ -14,7 +14,8 @@ from upshot.core.schema import Schema
 def stratified(
     program: CheckedProgram, clauses: Sequence[Clause], schemas: Mapping[str, Schema], *, by: str
 ) -> CheckedProgram:
-    """The program with other clauses and schemas, its strata recomputed; `by` names the pass if there are none."""
+    """The program with these clauses and schemas, its strata recomputed; if there are none, the error names the pass
+    `by`."""
     try:
         strata = stratify(schemas, clauses)
     except ProgramError as error:

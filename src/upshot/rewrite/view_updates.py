@@ -1,8 +1,8 @@
-"""View updating: rules that ask downwards what would make a row of a view true or false, R∇, and those that link asking
-with propagation, R∇τ. [Behrend & Manthey 2008, section 4]
+"""View updating: the rules R∇ that derive requests to base relations from requests to views, and the rules R∇τ that
+connect requests and propagation. [Behrend & Manthey 2008, section 4]
 
-The program has one operator per rule. A rule with several heads leaves a choice: one of them has to come true. State
-literals read the current state of a branch, not the old one.
+The program has one operator per rule. Of a rule with several heads, one must become true. State literals read the
+current state of a branch, not the old one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from itertools import groupby
 from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, asked, request_rule
+from upshot.rewrite.demand.request_rules import CHANGE, DELETE, INSERT, RequestRule, Signed, request, request_rule
 from upshot.rewrite.listing import ListedRule, RuleListing
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.shapes import aggregate_of, clauses_by_head, relations_below, row_atom, row_variables
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Test, Variable
 from upshot.syntax.printing import print_atom, print_formula
 from upshot.values.conditions import OPPOSITE
@@ -25,10 +24,10 @@ from upshot.values.conditions import OPPOSITE
 
 @dataclass(frozen=True, slots=True)
 class ViewUpdateRule:
-    """`given & tests → heads`: one of the heads, or a contradiction if there is none. With `free` columns of its only
-    head, there is a head for each of their constants and one for a new value."""
+    """`conditions & tests → heads`: one of the heads, or a contradiction if there is none. With `free` columns of its
+    only head, there is a head for each of their constants and one for a fresh value."""
 
-    given: tuple[Signed, ...]
+    conditions: tuple[Signed, ...]
     tests: tuple[Literal, ...]
     heads: tuple[Signed, ...]
     source: Clause | None = None
@@ -37,8 +36,7 @@ class ViewUpdateRule:
 
 @dataclass(frozen=True, slots=True)
 class ViewUpdates:
-    """`requests` is R∇, `transitions` R∇τ; `folded` are views that aggregate, for which no rules can say
-    how their groups change."""
+    """`requests` is R∇, `transitions` R∇τ; `folded` are aggregate views, whose requests no rules can express."""
 
     requests: tuple[ViewUpdateRule, ...]
     transitions: tuple[ViewUpdateRule, ...]
@@ -47,30 +45,16 @@ class ViewUpdates:
 
 def view_updates(program: CheckedProgram, view: str | None = None) -> ViewUpdates:
     """The rules for a program as `operators` leaves it; with a `view`, those that a request to it can reach."""
-    by_view: dict[str, list[Clause]] = {}
-    for clause in program.clauses:
-        by_view.setdefault(clause.head.relation, []).append(clause)
-    wanted = _reached(by_view, view) if view is not None else set(program.schemas)
+    by_view = clauses_by_head(program.clauses)
+    shown = relations_below(program.clauses, [view]) if view is not None else set(program.schemas)
     requests: list[ViewUpdateRule] = []
     folded = []
-    for name in (each for layer in reversed(program.strata) for each in layer if each in wanted):
-        if any(aggregate_of(clause) is not None for clause in by_view.get(name, ())):
+    for name in (each for layer in reversed(program.strata) for each in layer if each in shown):
+        if any(aggregate_of(clause) is not None for clause in by_view[name]):
             folded.append(name)
         else:
-            requests += _rules_of(by_view.get(name, []), program)
-    return ViewUpdates(tuple(requests), tuple(_transitions(program, wanted, requests)), tuple(folded))
-
-
-def _reached(by_view: dict[str, list[Clause]], view: str) -> set[str]:
-    seen, left = {view}, [view]
-    while left:
-        for clause in by_view.get(left.pop(), ()):
-            for literal in clause.body:
-                atom = literal.body if isinstance(literal, Not) else literal
-                if isinstance(atom, Atom) and atom.relation not in seen:
-                    seen.add(atom.relation)
-                    left.append(atom.relation)
-    return seen
+            requests += _rules_of(by_view[name], program)
+    return ViewUpdates(tuple(requests), tuple(_transitions(program, shown, requests)), tuple(folded))
 
 
 # ---- R∇ ---------------------------------------------------------------------------------------------------------
@@ -81,7 +65,7 @@ def _rules_of(clauses: Sequence[Clause], program: CheckedProgram) -> list[ViewUp
     rules = [request_rule(clause, program.schemas) for clause in clauses]
     if len(rules) == 1:
         return _operator(rules[0], program.schemas[clauses[0].head.relation])
-    # What a fact of the program says is so, whatever is asked.
+    # A request to delete a fact of the program is a contradiction.
     made = [_rule(DELETE, clause.head, (), [], clause) for clause in clauses if not clause.body]
     copies = [rule for rule in rules if rule.positive]
     for rule in copies:
@@ -114,17 +98,17 @@ def _single(rule: RequestRule) -> list[ViewUpdateRule]:
     kept = set(variables(head)) | {name for test in tests for name in variables(test)}
     atoms = rule.positive
     free = tuple(i for atom in atoms for i, arg in enumerate(atom.args) if {*variables(arg)}.difference(kept))
-    insertion = ViewUpdateRule((asked(INSERT, head),), tests, rule.all_of, rule.clause, free)
+    insertion = ViewUpdateRule((request(INSERT, head),), tests, rule.all_of, rule.clause, free)
     removal = _rule(DELETE, head, (*tests, *atoms) if free else tests, rule.one_of, rule.clause)
     return [insertion, removal] if not free else [removal, insertion]
 
 
 def _rule(sign: str, head: Atom, tests: tuple[Literal, ...], heads: Sequence[Signed], source: Clause) -> ViewUpdateRule:
-    return ViewUpdateRule((asked(sign, head),), tests, tuple(heads), source)
+    return ViewUpdateRule((request(sign, head),), tests, tuple(heads), source)
 
 
 def _denied(test: Literal) -> Literal:
-    """A built-in turned round."""
+    """The negation of a built-in."""
     match test:
         case Comparison(op, left, right):
             return Comparison(OPPOSITE[op], left, right)
@@ -135,7 +119,7 @@ def _denied(test: Literal) -> Literal:
 
 
 def _mismatch(clause: Clause, schema: Schema) -> list[ViewUpdateRule]:
-    """A row that the head cannot be is not derived: a constant, or one variable twice."""
+    """Contradictions for requested rows that do not match the head: it has a constant, or a variable twice."""
     found: list[ViewUpdateRule] = []
     names = [Variable(name) for name in row_variables(schema)]
     firsts: dict[str, Variable] = {}
@@ -152,28 +136,22 @@ def _mismatch(clause: Clause, schema: Schema) -> list[ViewUpdateRule]:
 # ---- R∇τ --------------------------------------------------------------------------------------------------------
 
 
-def _transitions(program: CheckedProgram, wanted: set[str], requests: Sequence[ViewUpdateRule]) -> list[ViewUpdateRule]:
-    made: list[ViewUpdateRule] = []
-    schemas = [schema for name, schema in program.schemas.items() if name in wanted]
-    for schema in schemas:
-        atom = _row(schema)
-        made.append(ViewUpdateRule((asked(INSERT, atom), asked(DELETE, atom)), (), ()))
-    for schema in schemas:
-        if schema.role is Role.CONSTRAINT:
-            atom = _row(schema)
-            made.append(ViewUpdateRule((Signed(CHANGE, INSERT, atom),), (), (asked(DELETE, atom),)))
+def _transitions(program: CheckedProgram, shown: set[str], requests: Sequence[ViewUpdateRule]) -> list[ViewUpdateRule]:
+    schemas = [schema for name, schema in program.schemas.items() if name in shown]
+    rows = {schema.name: row_atom(schema)[0] for schema in schemas}
+    made = [ViewUpdateRule((request(INSERT, atom), request(DELETE, atom)), (), ()) for atom in rows.values()]
+    for atom in (rows[schema.name] for schema in schemas if schema.role is Role.CONSTRAINT):
+        made.append(ViewUpdateRule((Signed(CHANGE, INSERT, atom),), (), (request(DELETE, atom),)))
     for rule in requests:
         made += _compensation(rule)
-    for schema in schemas:
-        if schema.role is Role.BASE:
-            atom = _row(schema)
-            for sign, test in ((INSERT, Not(atom)), (DELETE, atom)):
-                made.append(ViewUpdateRule((asked(sign, atom),), (test,), (Signed(CHANGE, sign, atom),)))
+    for atom in (rows[schema.name] for schema in schemas if schema.role is Role.BASE):
+        for sign, test in ((INSERT, Not(atom)), (DELETE, atom)):
+            made.append(ViewUpdateRule((request(sign, atom),), (test,), (Signed(CHANGE, sign, atom),)))
     return made
 
 
 def _compensation(rule: ViewUpdateRule) -> list[ViewUpdateRule]:
-    """The requests of a rule with a state test when the state it tested has changed."""
+    """The requests of a rule with a state test for the case that the tested state has changed."""
     if len(rule.heads) != 1:
         return []
     (head,) = rule.heads
@@ -183,12 +161,8 @@ def _compensation(rule: ViewUpdateRule) -> list[ViewUpdateRule]:
             turned: Literal = head.atom if isinstance(test, Not) else Not(head.atom)
             sign = DELETE if isinstance(test, Not) else INSERT
             tests = (*rule.tests[:place], turned, *rule.tests[place + 1 :])
-            return [ViewUpdateRule((*rule.given, Signed(CHANGE, sign, head.atom)), tests, rule.heads, rule.source)]
+            return [ViewUpdateRule((*rule.conditions, Signed(CHANGE, sign, head.atom)), tests, rule.heads, rule.source)]
     return []
-
-
-def _row(schema: Schema) -> Atom:
-    return Atom(schema.name, tuple(map(Variable, row_variables(schema))))
 
 
 def list_view_updates(updates: ViewUpdates) -> RuleListing:
@@ -204,14 +178,14 @@ def list_view_updates(updates: ViewUpdates) -> RuleListing:
 
 def _groups(updates: ViewUpdates) -> Iterator[tuple[str, str, Sequence[ViewUpdateRule]]]:
     """Heading, phase and rules, in the order in which they are printed."""
-    for view, rules in groupby(updates.requests, lambda rule: rule.given[0].atom.relation):
+    for view, rules in groupby(updates.requests, lambda rule: rule.conditions[0].atom.relation):
         yield f"requests to {view}", "request", list(rules)
     for name in updates.folded:
         yield f"{name} aggregates: rows of a group whose insertion or deletion changes its value", "request", ()
     kinds = {
         "contradictions": [rule for rule in updates.transitions if not rule.heads],
         "constraints are repaired": [rule for rule in updates.transitions if rule.heads and _starts(rule)],
-        "side effects are compensated": [r for r in updates.transitions if r.heads and len(r.given) > 1],
+        "side effects are compensated": [r for r in updates.transitions if r.heads and len(r.conditions) > 1],
         "base changes": [r for r in updates.transitions if r.heads and r.heads[0].kind == CHANGE],
     }
     for words, members in kinds.items():
@@ -220,14 +194,14 @@ def _groups(updates: ViewUpdates) -> Iterator[tuple[str, str, Sequence[ViewUpdat
 
 
 def _starts(rule: ViewUpdateRule) -> bool:
-    return len(rule.given) == 1 and rule.given[0].kind == CHANGE
+    return len(rule.conditions) == 1 and rule.conditions[0].kind == CHANGE
 
 
 def _listed(rule: ViewUpdateRule, about: str, phase: str) -> ListedRule:
-    # As in the paper: what is asked, the state it is tested against, then what has changed.
-    asked = [_signed(each) for each in rule.given if each.kind != CHANGE]
-    changed = [_signed(each) for each in rule.given if each.kind == CHANGE]
-    body = (*asked, *map(print_formula, rule.tests), *changed)
+    # As in the paper: requests, state tests, then changes.
+    requests = [_signed(each) for each in rule.conditions if each.kind != CHANGE]
+    changes = [_signed(each) for each in rule.conditions if each.kind == CHANGE]
+    body = (*requests, *map(print_formula, rule.tests), *changes)
     origin = rule.source.origin if rule.source is not None else None
     return ListedRule("", about, phase, about, _heads(rule), body, origin)
 

@@ -1,5 +1,5 @@
-"""Views of aggregate values: one row a group, from running totals where the aggregate allows. Engines fold the groups
-themselves, so there are no rules."""
+"""Aggregate views: one row per group, from running totals if the aggregate allows. Engines fold the groups, so there
+are no rules."""
 
 from __future__ import annotations
 

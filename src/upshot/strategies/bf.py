@@ -1,25 +1,22 @@
 """Backward/forward: a row is deleted only after a search for another proof has failed.
 [Motik, Nenov, Piro & Horrocks 2015]
 
-Deletion runs in waves. A row that lost a derivation is looked at (`p_check`), and so is what its other derivations rest
-on, from row to row, one alternative at a time; what is derivable from rows that stay is proven (`p_proven`), and with
-it all that was looked at and follows. A cycle does not prove itself: proofs start from rows outside the stratum that
-are there before and after the change. When nothing is left to ask for, what was looked at and not proven is gone
-(`p_gone`), and only that drives the next wave. The rules are not stratified, the waves take the place of strata; what
-is proven or gone stays so, hence no row is looked at twice. Insertions follow as in `maintenance`.
+Deletion runs in waves. Rows that lost a derivation are checked (`p_check`), and so are the premises of their other
+derivations, from row to row, one alternative at a time. A checked row that is derivable from remaining rows is proven
+(`p_proven`), and so are checked rows that follow from it. A cycle cannot prove itself: proofs start from rows outside
+the stratum that exist before and after the change. When no more rows need a check, the checked rows that are not proven
+are deleted (`p_gone`), and only they drive the next wave. The rules are not stratified: waves replace strata. Proven
+and deleted rows stay so, hence no row is checked twice. Insertions follow as in `maintenance`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.core.schema import Schema
-from upshot.core.types import Type
 from upshot.rewrite.listing import RuleListing
-from upshot.rewrite.shapes import atoms_of
+from upshot.rewrite.shapes import atoms_of, without_wildcards
 from upshot.strategies.maintenance_listing import list_maintenance
 from upshot.strategies.maintenance_rules import (
     MaintenanceProgram,
@@ -29,39 +26,26 @@ from upshot.strategies.maintenance_rules import (
     ViewRules,
     added_rule,
     assembled,
-    chosen_layers,
     in_state,
     kept_rule,
     row_rule,
+    rules_by_view,
 )
 from upshot.strategies.strategy import Generated, Procedure, Strategy
-from upshot.syntax.ast import Atom, Not, Term, Variable, Wildcard
+from upshot.syntax.ast import Atom, Not
 
 
 def bf(program: CheckedProgram, views: Collection[str] | None = None) -> MaintenanceProgram:
     """The backward/forward rules of some views of a normal-form program, of all views by default, layered as those of
     `maintenance`.
 
-    D finds the rows that may have gone, through what is gone below; C what proofs of a row that is looked at may rest
-    on; P the proofs; N, I and E are those of `maintenance`, with `p_gone` for `p_del`.
+    D derives the rows that may be deleted, from deleted rows; C the possible premises of proofs of a checked row; P the
+    proofs; N, I and E are those of `maintenance`, with `p_gone` for `p_del`.
     """
-    layers = chosen_layers(program, views)
-    states = RelationStates(program)
-    maintained = frozenset(view for layer in layers for view in layer)
-    clauses: dict[str, list[Clause]] = {view: [] for view in maintained}
-    for clause in program.clauses:
-        if clause.head.relation in maintained:
-            clauses[clause.head.relation].append(clause)
-    entered: set[str] = set()
-    kept: set[str] = set()
+    states, inputs, kept = RelationStates(program), set[str](), set[str]()
     rules: list[MaintenanceRule] = []
-    for layer in layers:
-        for view in layer:
-            made = _BackwardForwardRules(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
-            if made.is_aggregate:
-                rules += made.aggregate(entered)
-            else:
-                rules += made.backward_forward(entered, kept)
+    for made in rules_by_view(_BackwardForwardRules, program, views, states):
+        rules += made.aggregate(inputs) if made.is_aggregate else made.backward_forward(inputs, kept)
     return assembled(program, rules, states, by="bf", in_waves=True)
 
 
@@ -69,15 +53,15 @@ class _BackwardForwardRules(ViewRules):
     __slots__ = ()
 
     def delta(self, relation: str, sign: str) -> str:
-        """In the stratum itself, only what is gone drives a deletion."""
+        """In the stratum itself, only deleted rows drive a deletion."""
         return "gone" if sign == "del" and relation in self.layer else ViewRules.delta(self, relation, sign)
 
-    def found(self, sign: str) -> str:
+    def derived_state(self, sign: str) -> str:
         return "check" if sign == "del" else sign
 
-    def backward_forward(self, entered: set[str], kept: set[str]) -> Iterator[MaintenanceRule]:
-        """D, O, C, P, G, N, I, E of one view; `kept` are the relations with a rule K by now."""
-        view, states, inputs = self.view, self.states, self.inputs(entered)
+    def backward_forward(self, defined: set[str], kept: set[str]) -> Iterator[MaintenanceRule]:
+        """D, O, C, P, G, N, I, E of one view; `kept` are the relations that have a rule K."""
+        view, states, inputs = self.view, self.states, self.inputs(defined)
         yield from self.driven(RuleStage.DELETE)
         for clause in self.clauses:
             yield from self._checks(clause)
@@ -86,37 +70,35 @@ class _BackwardForwardRules(ViewRules):
         yield from self._kept(kept)
         yield self._rest("G", "gone", "check", "proven")
         yield kept_rule("N1", view, "gone", states)
-        for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), states)
+        yield from self.inputs_without_deleted(inputs)
         yield from self.driven(RuleStage.INSERT)
         yield added_rule("N3", view, "ins", states)
-        for number, name in enumerate(inputs, start=1):
-            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), states)
+        yield from self.inserted_inputs(inputs)
         yield self.net("E1", "plus", "ins", ("old",))
         yield self.net("E2", "minus", "gone", ("ins",))
 
     def _checks(self, clause: Clause) -> Iterator[MaintenanceRule]:
-        """One rule per literal of the stratum itself: its rows are looked at if the rest of the body is there."""
+        """One rule for each literal of the stratum itself: its rows are checked if the rest of the body is
+        satisfied."""
         for number, (position, atom, negated) in enumerate(atoms_of(clause), start=1):
             if negated or atom.relation not in self.layer:
                 continue
-            asked, types = _without_wildcards(atom, clause, self.program.schemas[atom.relation])
-            rest = [
-                part for i, other in enumerate(clause.body) if i != position for part in self._staying(other, "old")
-            ]
-            body = (self.states.atom(clause.head, "check"), self.states.atom(asked, "open"), *rest)
-            made = Clause(self.states.atom(asked, "check"), body, types, clause.origin)
+            types = dict(clause.types)
+            premise = without_wildcards(atom, self.program.schemas[atom.relation], types)
+            rest = [part for i, other in enumerate(clause.body) if i != position for part in self._stays(other, "old")]
+            body = (self.states.atom(clause.head, "check"), self.states.atom(premise, "open"), *rest)
+            made = Clause(self.states.atom(premise, "check"), body, types, clause.origin)
             yield MaintenanceRule(f"C{number}", RuleStage.CHECK, made, 0, clause)
 
     def _proof(self, clause: Clause) -> MaintenanceRule:
-        body = [part for literal in clause.body for part in self._staying(literal, "proven")]
-        looked_at = self.states.atom(clause.head, "check")
-        made = replace(clause, head=self.states.atom(clause.head, "proven"), body=(looked_at, *body))
+        body = [part for literal in clause.body for part in self._stays(literal, "proven")]
+        checked = self.states.atom(clause.head, "check")
+        made = replace(clause, head=self.states.atom(clause.head, "proven"), body=(checked, *body))
         return MaintenanceRule("P", RuleStage.PROVE, made, 0, clause)
 
-    def _staying(self, literal: Literal, own: str) -> Iterator[Literal]:
-        """The literal over rows that are there before and after the change, those of the stratum itself in state `own`.
-        What never was together cannot fail together: an error comes only from rows of one state."""
+    def _stays(self, literal: Literal, own: str) -> Iterator[Literal]:
+        """The literal over rows that exist before and after the change; rows of the stratum itself are in state `own`.
+        So rows that never existed together cannot raise an error."""
         match literal:
             case Atom(relation):
                 yield self.states.atom(literal, own if relation in self.layer else "kept")
@@ -138,18 +120,6 @@ class _BackwardForwardRules(ViewRules):
     def _rest(self, name: str, state: str, of: str, without: str) -> MaintenanceRule:
         body = (self.states.row(self.view, of), Not(self.states.row(self.view, without)))
         return row_rule(name, RuleStage.STATE, self.view, state, body, self.states)
-
-
-def _without_wildcards(atom: Atom, clause: Clause, schema: Schema) -> tuple[Atom, Mapping[str, Type]]:
-    """The atom with a variable for every column, and the types of the clause with those of the new variables."""
-    types: dict[str, Type] = dict(clause.types)
-    args: list[Term] = []
-    for term, column in zip(atom.args, schema.columns, strict=True):
-        if isinstance(term, Wildcard):
-            term = Variable(fresh_name("Any", types))
-            types[term.name] = column.type
-        args.append(term)
-    return replace(atom, args=tuple(args)), types
 
 
 def _generate(normal: CheckedProgram, views: Collection[str]) -> Generated:

@@ -1,23 +1,23 @@
-"""The demand program that computes the changes of views without stored rows, each stratum by its own algorithm.
+"""The demand program that computes the changes of views without stored rows, each stratum by its own strategy.
 
-Event-path analysis leaves out the changes that cannot reach a change with a listener. [Harrison & Dietrich 1994,
-section 5]
+Event-path analysis leaves out changes that no reported change depends on. [Harrison & Dietrich 1994, section 5]
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from upshot.check.names.variables import atoms
 from upshot.check.program import CheckedProgram
 from upshot.core.optimizations import ALL, Optimizations
+from upshot.core.precedence import reachable
 from upshot.rewrite.changes.change_rules import OPPOSITE
 from upshot.rewrite.demand.demand import NETTING, DemandBuilder, DemandProgram, DemandRule, RowOrigin
 from upshot.rewrite.demand.linearize import linearize
-from upshot.rewrite.demand.partial_evaluation import partial_evaluation, reached
-from upshot.rewrite.demand.query_rules import add_query_rules
+from upshot.rewrite.demand.magic_sets import add_query_rules
+from upshot.rewrite.demand.partial_evaluation import partial_evaluation
 from upshot.rewrite.normalize.unfold import unfold
-from upshot.rewrite.shapes import aggregate_of, atoms_of
+from upshot.rewrite.shapes import aggregate_of, atoms_of, relations_below, relations_read
 from upshot.rewrite.stratified import stratified
 from upshot.strategies.strategy import DemandRules, strategy_named
 
@@ -27,65 +27,64 @@ def changes_on_demand(
     strategies: Mapping[str, str],
     *,
     changed: Mapping[str, Collection[str]] | None = None,
-    wanted: Mapping[str, Collection[str]] | None = None,
+    reported: Mapping[str, Collection[str]] | None = None,
     nervous: Collection[str] = (),
     unfolding: bool = True,
     optimizations: Optimizations = ALL,
 ) -> DemandProgram:
-    """The rules for the views named in `strategies` (in normal form; views of one stratum by the same strategy). All
-    other views count as stored.
+    """The rules for the views in `strategies`, which are in normal form; views of one stratum have the same strategy.
+    All other views are stored.
 
-    `changed`: the signs (`ins`, `del`) that stored relations change by. `wanted`: the views with listeners, and their
-    signs (`plus`, `minus`); rules that contribute to no wanted view are left out. None for all. Then, with
-    `partial_evaluation`, closures are made linear and constants are pushed down into copies of rules, and with
-    `unfolding` a view of a strategy that unfolds, and that only one other reads, is expanded into it. `nervous`: views
-    that may report rows that were there before, or still are; only those that no other reads do. Views that an
-    algorithm puts in between have no results of their own.
+    `changed`: the signs (`ins`, `del`) of the changes of stored relations. `reported`: the views and signs (`plus`,
+    `minus`) whose changes are reported; rules that contribute to none of them are left out. None: all. If `reported` is
+    set, `partial_evaluation` makes closures linear and pushes constants down into copies of rules, and `unfolding`
+    expands a view into its only reader if its strategy allows. `nervous` views may report rows that were in the view
+    before, or still are, if no other view reads them. Auxiliary views of a strategy have no results.
     """
-    views = [view for layer in program.strata for view in layer if view in (strategies if wanted is None else wanted)]
-    if wanted is not None and optimizations.partial_evaluation:
+    shown = strategies if reported is None else reported
+    views = [view for layer in program.strata for view in layer if view in shown]
+    if reported is not None and optimizations.partial_evaluation:
         program, strategies = linear_views(program, strategies)
-        program, strategies = _specialized(program, strategies, wanted)
-    if wanted is not None and unfolding:
-        program = unfold(program, [v for v, s in strategies.items() if demand_rules(s).unfolds and v not in wanted])
+        program, strategies = _specialized(program, strategies, reported)
+    if reported is not None and unfolding:
+        program = unfold(program, [v for v, s in strategies.items() if demand_rules(s).unfolds and v not in reported])
     strategies = {view: strategy for view, strategy in strategies.items() if view in program.schemas}
     program, strategies = _prepared(program, strategies)
-    read = {atom.relation for clause in program.clauses for _, atom, _ in atoms_of(clause)}
+    read = {name for clause in program.clauses for name in relations_read(clause)}
     nervous = [view for view in nervous if view not in read]
     demand = DemandBuilder(
         program,
         stored={view for layer in program.strata for view in layer if view not in strategies},
         changed=changed,
         helpers=strategies.keys() - set(views),
-        needed=None if wanted is None else event_paths(program, strategies, wanted, nervous),
+        needed=None if reported is None else event_paths(program, strategies, reported, nervous),
         nervous=nervous,
         optimizations=optimizations,
     )
     demand.of_changes = True
     for layer in program.strata:
-        wanted_of = [(view, sign) for view in layer for sign in ("plus", "minus") if demand.wants(view, sign)]
-        if layer[0] in strategies and wanted_of and not demand.is_steady(layer[0]):
+        is_needed = any(demand.is_needed(view, sign) for view in layer for sign in SIGNS)
+        if layer[0] in strategies and is_needed and not demand.is_unchanged(layer[0]):
             demand_rules(strategies[layer[0]]).add(demand, layer)
     add_query_rules(demand)
     return demand.program_made(views, last_reads(demand))
 
 
 def _specialized(
-    program: CheckedProgram, strategies: Mapping[str, str], wanted: Collection[str]
+    program: CheckedProgram, strategies: Mapping[str, str], reported: Collection[str]
 ) -> tuple[CheckedProgram, Mapping[str, str]]:
-    """The program with constants pushed down, without the views that nobody needs any more."""
-    made, copies = partial_evaluation(program, list(strategies), list(wanted))
+    """The program with constants pushed down, without the views that are no longer needed."""
+    made, copies = partial_evaluation(program, list(strategies), list(reported))
     strategies = {**strategies, **{copy: strategies[original] for copy, original in copies.items()}}
     stored = [view for layer in made.strata for view in layer if view not in strategies]
-    needed = reached(made.clauses, [*wanted, *stored])
-    gone = {view for view in strategies if view not in needed}
-    clauses = [clause for clause in made.clauses if clause.head.relation not in gone]
-    schemas = {name: schema for name, schema in made.schemas.items() if name not in gone}
+    unused = strategies.keys() - relations_below(made.clauses, [*reported, *stored])
+    clauses = [clause for clause in made.clauses if clause.head.relation not in unused]
+    schemas = {name: schema for name, schema in made.schemas.items() if name not in unused}
     return stratified(made, clauses, schemas, by="partial_evaluation"), strategies
 
 
 def _prepared(program: CheckedProgram, strategies: Mapping[str, str]) -> tuple[CheckedProgram, Mapping[str, str]]:
-    """The program as its algorithms take it, and the strategies of all its views that are not stored."""
+    """The program as prepared for its strategies, and the strategies of all unstored views."""
     for name in dict.fromkeys(strategies.values()):
         prepare = demand_rules(name).prepare
         if prepare is not None:
@@ -96,25 +95,24 @@ def _prepared(program: CheckedProgram, strategies: Mapping[str, str]) -> tuple[C
 
 
 def demand_rules(strategy: str) -> DemandRules:
-    """The rules of a strategy that needs no stored view, by its name."""
+    """The rules of the strategy with this name, which needs no stored view."""
     found = strategy_named(strategy).demand
     assert found is not None, f"`{strategy}` needs stored rows"
     return found
 
 
-# ---- when changes may be forgotten ------------------------------------------------------------------------------
+# ---- lifetimes of changes ---------------------------------------------------------------------------------------
 
 
 def last_reads(demand: DemandBuilder) -> dict[str, int]:
-    """The gates after which the changes of a view are forgotten: as the wave passes, not at the end. [Sköld & Risch
-    1996]
+    """For relations of changes and of intermediate results for them, the last gate whose rules read them: their rows
+    can be dropped when a higher gate opens, not only at the end. [Sköld & Risch 1996]
 
-    By relation of changes or steps towards them, the gate after which no rule reads it: when a higher one opens, its
-    rows can go. Relations that rules read at any time are not among them: states, queried bindings, and what a state is
-    made from; nor are those that no rule reads.
+    Relations that rules read at any time are not among them: states, bindings, and the relations that a state is
+    computed from; nor are relations that no rule reads.
 
-    A rule without a gate is done with a change before the net changes of the view that it works for are let through:
-    what it asked for has been answered by then.
+    A rule without a gate needs a change until the net changes of its view pass their gate: by then its queries are
+    answered.
     """
     passing = _passing(demand)
     found: dict[str, int] = {}
@@ -132,11 +130,11 @@ def last_reads(demand: DemandBuilder) -> dict[str, int]:
 
 
 def _passing(demand: DemandBuilder) -> set[str]:
-    """Changes of views and steps towards them; what answers a query is none of them."""
+    """The relations of changes of views and of intermediate results for them, without those that answer queries."""
     found = {
         name
         for name, meaning in demand.relations.items()
-        if meaning.held in (RowOrigin.NET, RowOrigin.PART) and meaning.relation not in demand.stored
+        if meaning.origin in (RowOrigin.NET, RowOrigin.PART) and meaning.relation not in demand.stored
     }
     grown = True
     while grown:
@@ -151,15 +149,15 @@ def _passing(demand: DemandBuilder) -> set[str]:
 
 
 def _answers(demand: DemandBuilder, rule: DemandRule, passing: set[str]) -> bool:
-    """Test whether the rule is driven by a queried binding, or by a step of an answer."""
+    """Test whether a binding drives the rule, or an intermediate result of an answer."""
     for literal in rule.clause.body:
         for atom in atoms(literal):
-            return demand.relations[atom.relation].held is not RowOrigin.CHANGE and atom.relation not in passing
+            return demand.relations[atom.relation].origin is not RowOrigin.CHANGE and atom.relation not in passing
     return True
 
 
 def _done(demand: DemandBuilder, rule: DemandRule) -> int:
-    """The gate at which the rule has nothing left to do."""
+    """The gate after which the rule reads no more rows."""
     if rule.gate is not None:
         return rule.gate
     view = demand.relations[rule.clause.head.relation].relation
@@ -175,29 +173,26 @@ Event = tuple[str, str]
 def event_paths(
     program: CheckedProgram,
     strategies: Mapping[str, str],
-    wanted: Mapping[str, Collection[str]],
+    reported: Mapping[str, Collection[str]],
     nervous: Collection[str] = (),
 ) -> frozenset[Event]:
-    """The relations and signs (`plus`, `minus`) that a wanted view depends on.
+    """The relations and signs (`plus`, `minus`) that a reported change depends on.
 
-    A sign turns at every negation. It is both signs of all that is read where the values of a group are folded, and
-    where a strategy makes a new state of an old one and its changes: what is read there is no event but a state.
+    Negation reverses a sign. Aggregates, and strategies that compute a new state from an old one and its changes,
+    depend on both signs of all relations that they read.
     """
     layer_of = {view: layer for layer in program.strata for view in layer}
-    found: set[Event] = set()
-    waiting = [(view, sign) for view, signs in wanted.items() for sign in signs]
-    while waiting:
-        event = waiting.pop()
-        if event in found:
-            continue
-        found.add(event)
+
+    def below(event: Event) -> Iterable[Event]:
         view, sign = event
-        if view in strategies:
-            demand = strategy_named(strategies[view]).demand
-            by_states = demand is not None and demand.reads_states
-            layer = layer_of[view] if by_states else (view,)
-            waiting += _below(program, layer, sign, both=by_states or view in nervous)
-    return frozenset(found)
+        if view not in strategies:
+            return ()
+        demand = strategy_named(strategies[view]).demand
+        by_states = demand is not None and demand.reads_states
+        layer = layer_of[view] if by_states else (view,)
+        return _below(program, layer, sign, both=by_states or view in nervous)
+
+    return frozenset(reachable([(view, sign) for view, signs in reported.items() for sign in signs], below))
 
 
 def _below(program: CheckedProgram, layer: Collection[str], sign: str, *, both: bool) -> Iterator[Event]:
@@ -213,11 +208,10 @@ def _below(program: CheckedProgram, layer: Collection[str], sign: str, *, both: 
 
 
 def linear_views(program: CheckedProgram, strategies: Mapping[str, str]) -> tuple[CheckedProgram, Mapping[str, str]]:
-    """The program with the composition rules of its unstored views made linear, and the strategies of all its unstored
-    views.
+    """The program with linear closures in place of non-linear ones, and the strategies of all its unstored views.
 
-    A non-linear closure queries the rows of every pair in between. In linear form a query for one value reads only rows
-    that the value reaches, and a constant can be pushed down.
+    A query of a non-linear closure reads the rows of every intermediate pair. In linear form it reads only the rows
+    that are reachable from the bound value, and constants can be pushed down.
     """
     for layer in program.strata:
         if len(layer) == 1 and layer[0] in strategies:

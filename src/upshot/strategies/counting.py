@@ -1,4 +1,4 @@
-"""Counting: the rules that compute how many derivations each row of a non-recursive view gains and loses."""
+"""Counting: rules for the numbers of derivations that each row of a non-recursive view gains and loses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from upshot.strategies.strategy import Generated, Obstacle, Procedure, Stores, S
 
 
 def counting(program: CheckedProgram, views: Collection[str] | None = None) -> MaintenanceProgram:
-    """The counting rules of some views of a normal-form program, of all that are not recursive by default.
+    """The counting rules of some views of a normal-form program, by default of all that are not recursive.
 
-    For the i-th atom of a clause, `Ci+` finds derivations that come into being (head `p_gain`) and `Ci-` those that go
-    (head `p_loss`), each solution of the body one derivation. Atoms to the left of the delta literal are read in the
-    old state, those to the right in the new one: so a derivation from two changed rows is counted once. What enters a
-    negated relation takes derivations away, what leaves it brings new ones. `r_ins` and `r_del` are the net changes of
-    r, base relation or view, and N' and N'' define the new states from them. A view of aggregate values has the rule A.
+    For the i-th atom of a clause, `Ci+` derives gained derivations (head `p_gain`) and `Ci-` lost ones (head `p_loss`);
+    each solution of the body is one derivation. Atoms to the left of the delta literal are read in the old state, those
+    to the right in the new one, so that a derivation from two changed rows is counted once. Insertions into a negated
+    relation remove derivations, deletions from it add some. `r_ins` and `r_del` are the net changes of r, a base
+    relation or a view; N' and N'' define the new states from them. An aggregate view has the rule A.
     """
     states = RelationStates(program)
     rules: list[MaintenanceRule] = []
@@ -89,8 +89,8 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds:
         return None
     if not shape.stored:
-        told = "would store its rows, and compute least; `materialized=true` requests it"
-        return None if shape.recursive else Verdict(1, told)
+        reason = "would store its rows, and compute least; `materialized=true` requests it"
+        return None if shape.recursive else Verdict(1, reason)
     if shape.best:
         return Verdict(3, "cannot: a better row deletes another, whatever its derivations")
     if shape.recursive:
@@ -101,7 +101,7 @@ def _verdict(shape: ViewShape) -> Verdict | None:
 
 
 def _listing(normal: CheckedProgram, view: str | None) -> RuleListing:
-    """Of all views, of those that are not recursive."""
+    """The rules of one view, or of all views that are not recursive."""
     made = counting(normal, None if view is None else [view])
     if not made.rules:
         raise UsageError(

@@ -1,10 +1,11 @@
-"""Partial differencing: for every occurrence of an influent in a view's rules one query driven by its insertions, and
-one by its deletions. [Sköld & Risch 1996]
+"""Partial differencing: each occurrence of an influent in a view's rules has one differential driven by its insertions
+and one driven by its deletions. [Sköld & Risch 1996]
 
-What is new is looked for in the new state, what is gone in the old one. A view whose rows can have several derivations
-reports a change only if the row was not there before or is not there any more (strict semantics). On a view that nobody
-reads this may be left out (nervous semantics): it then also reports rows that were there already, or still are. The
-levels of the network are the order of the gates, and every differential waits for its own: a wave that goes up once.
+Insertions are derived in the new state, deletions in the old one. A view whose rows can have several derivations
+reports an inserted row only if it was not in the old state, and a deleted row only if it is not in the new one (strict
+semantics). A view that no other view reads may skip this test (nervous semantics): it also reports rows that were, or
+still are, in the view. Gates follow the levels of the network, and every differential waits for its gate: one wave
+upward.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ MARK = {"plus": "+", "minus": "-"}
 
 
 def add_differencing(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
-    """The differentials of one node; those of the nodes below must be there. A recursive component is one node, which
-    another algorithm maintains."""
+    """Add the differentials of one node; those of the nodes below must be present. A recursive component is one node,
+    which `epf` maintains."""
     if is_recursive(demand.program, layer):
         add_epf(demand, layer)
         return
@@ -34,7 +35,7 @@ def add_differencing(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
         return
     nervous = demand.is_nervous(view)
     for sign in ("plus", "minus"):
-        if demand.wants(view, sign) and _add_sign(demand, view, sign) and not is_exact(demand.clauses[view]):
+        if demand.is_needed(view, sign) and _add_sign(demand, view, sign) and not is_exact(demand.clauses[view]):
             candidates = demand.name(view, _candidates(sign))
             if nervous:
                 _cancel(demand, view, sign)
@@ -47,7 +48,7 @@ def _candidates(sign: str) -> str:
 
 
 def _add_sign(demand: DemandBuilder, view: str, sign: str) -> bool:
-    """One rule per influent; whether there is any."""
+    """Add one rule per influent; return whether there is any."""
     found = False
     state = sign if is_exact(demand.clauses[view]) else _candidates(sign)
     for clause in demand.clauses[view]:
@@ -61,7 +62,7 @@ def _add_sign(demand: DemandBuilder, view: str, sign: str) -> bool:
 
 
 def _cancel(demand: DemandBuilder, view: str, sign: str) -> None:
-    """A row among the insertions and the deletions is in both states: no change, whatever the semantics."""
+    """Remove rows that are among both the insertions and the deletions: they are in both states."""
     row, types = demand.row(view), demand.row_types(view)
     mine, other = (Atom(demand.name(view, _candidates(each)), row) for each in (sign, OPPOSITE[sign]))
     demand.add(
@@ -76,7 +77,7 @@ def _verdict(shape: ViewShape) -> Verdict | None:
 
 
 def _listing(demand: DemandProgram, view: str | None) -> RuleListing:
-    """With the level of each view in the network."""
+    """The rules with the level of each view in the network."""
     return list_demand(demand, view, level=demand.program)
 
 

@@ -1,11 +1,11 @@
-"""Propagation and filtration: potential changes, each proven in the other state before it goes on.
+"""Propagation and filtration: potential changes, each tested in the other state before it is propagated.
 [Harrison & Dietrich 1994]
 
-A potential addition is derived in the new state from an addition (or, through a negation, a removal) below it; it is
-one unless it can be proven in the old state. Removals mirror that. What is disqualified is never propagated. The
-answers found in each state are the memo tables: a potential addition enters that of the new state, a potential removal
-that of the old one, and what is known there is not asked for again. A potential change is put to the filter when all
-queries that propagation asks have been answered: what these found needs no proof of its own.
+A potential addition is derived in the new state from an addition below it (or, through a negation, a removal); it is an
+addition unless it can be proven in the old state. Removals are symmetric. Disqualified rows are never propagated. The
+answers found in each state are memo tables: a potential addition is added to those of the new state, a potential
+removal to those of the old one, and known rows are not queried again. Potential changes are filtered when all queries
+of the propagation are answered: rows found by them need no proof.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from upshot.syntax.ast import Atom
 
 
 def add_epf(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
-    """The propagation and filtration rules of one stratum; those of the strata below must be there."""
+    """Add the propagation and filtration rules of one stratum; those of the strata below must be present."""
     for view in layer:
         for clause in demand.clauses[view]:
             if aggregate_of(clause) is not None:
                 add_group_changes(demand, clause)
         if not demand.is_aggregate(view):
             for sign in ("plus", "minus"):
-                if demand.wants(view, sign):
+                if demand.is_needed(view, sign):
                     _add_sign(demand, view, sign)
 
 
@@ -41,7 +41,7 @@ def _add_sign(demand: DemandBuilder, view: str, sign: str) -> None:
             demand.derive(derived, each.driver, each.rest)
     if found:
         row, types = demand.row(view), demand.row_types(view)
-        add_net_rule(demand, view, sign, potential, name="F", asked_behind=demand.gate(view, FILTERING))
+        add_net_rule(demand, view, sign, potential, name="F", query_gate=demand.gate(view, FILTERING))
         demand.add("K", Atom(demand.name(view, state), row), (Atom(potential, row),), types)
 
 
@@ -49,8 +49,8 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds or shape.best:
         return None
     if shape.stored:
-        told = "would store nothing, and prove every change from the base rows; `materialized=false` requests it"
-        return Verdict(2, told)
+        reason = "would store nothing, and prove every change from the base rows; `materialized=false` requests it"
+        return Verdict(2, reason)
     return Verdict(9, "each row that may change is proven once; unchanged rows do not propagate")
 
 

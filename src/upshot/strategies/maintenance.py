@@ -1,11 +1,10 @@
-"""Algorithm 1: delete, rederive, insert. The rules that compute the exact change of stored views.
-[Staudt & Jarke 1996, section 3.1]"""
+"""Algorithm 1: delete, rederive, insert (DRed). [Staudt & Jarke 1996, section 3.1]"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram
 from upshot.rewrite.listing import RuleListing
 from upshot.strategies.maintenance_listing import list_maintenance
 from upshot.strategies.maintenance_rules import (
@@ -14,7 +13,7 @@ from upshot.strategies.maintenance_rules import (
     RelationStates,
     ViewRules,
     assembled,
-    chosen_layers,
+    rules_by_view,
 )
 from upshot.strategies.strategy import Generated, Procedure, Strategy, Verdict, ViewShape
 
@@ -22,24 +21,16 @@ from upshot.strategies.strategy import Generated, Procedure, Strategy, Verdict, 
 def maintenance(program: CheckedProgram, views: Collection[str] | None = None) -> MaintenanceProgram:
     """The maintenance rules of some views of a normal-form program, of all views by default.
 
-    A view comes with all views it is mutually recursive with. Strata are layered: where a rule reads a view r of a
-    lower stratum, the delta literal is `r_plus` or `r_minus`, so that only net changes go up; the new state is `r_new`,
-    defined by r's own rules if r is among the views, else as for a base relation from `r_plus` and `r_minus`. Base
-    relations enter as `r_ins` and `r_del`, which must be net: no idle insertion, no idle deletion.
+    All views that a view is mutually recursive with are included. Strata are layered: where a rule reads a view r of a
+    lower stratum, the delta literal is `r_plus` or `r_minus`, so that only net changes propagate upward; the new state
+    is `r_new`, defined by r's own rules if r is among the views, else as for a base relation from `r_plus` and
+    `r_minus`. The changes of base relations are `r_ins` and `r_del`, which must be net: no idle insertion, no idle
+    deletion.
     """
-    layers = chosen_layers(program, views)
-    states = RelationStates(program)
-    maintained = frozenset(view for layer in layers for view in layer)
-    clauses: dict[str, list[Clause]] = {view: [] for view in maintained}
-    for clause in program.clauses:
-        if clause.head.relation in maintained:
-            clauses[clause.head.relation].append(clause)
-    entered: set[str] = set()
+    states, inputs = RelationStates(program), set[str]()
     rules: list[MaintenanceRule] = []
-    for layer in layers:
-        for view in layer:
-            made = ViewRules(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
-            rules += made.aggregate(entered) if made.is_aggregate else made.algorithm_1(entered)
+    for made in rules_by_view(ViewRules, program, views, states):
+        rules += made.aggregate(inputs) if made.is_aggregate else made.algorithm_1(inputs)
     return assembled(program, rules, states, by="maintenance")
 
 
@@ -52,16 +43,16 @@ def _verdict(shape: ViewShape) -> Verdict | None:
     if shape.folds:
         return None
     if not shape.stored:
-        told = "would store its rows, and compute least; `materialized=true` requests it"
-        return Verdict(1, told) if shape.recursive else None
+        reason = "would store its rows, and compute least; `materialized=true` requests it"
+        return Verdict(1, reason) if shape.recursive else None
     if shape.best:
-        told = "groups whose best row may have lost a derivation are derived again, and better rows replace others"
-        return Verdict(9, told)
+        reason = "groups whose best row may have lost a derivation are derived again, and better rows replace others"
+        return Verdict(9, reason)
     if shape.recursive:
         return Verdict(9, "recursive: over-delete, rederive, insert compute only rows that may change")
     if shape.multiplies:
-        told = "an aggregate beside rows that are projected away: a new value changes a derivation for each of them"
-        return Verdict(9, told)
+        reason = "an aggregate beside rows that are projected away: a new value changes a derivation for each of them"
+        return Verdict(9, reason)
     return Verdict(3, "would have to search other derivations of every deleted row")
 
 

@@ -1,4 +1,4 @@
-"""Maintenance rules as a person reads them."""
+"""Print maintenance rules."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ _OTHER_STATES = {
 
 
 def list_maintenance(maintenance: MaintenanceProgram, view: str | None = None) -> RuleListing:
-    """The rules with declarations, each under a comment that says what it finds; of one view or of all.
-
-    The text is a program: what has no rules in it is its input.
-    """
+    """The rules with declarations, each under a comment with its purpose; of one view or of all. The text is a program,
+    whose inputs are the relations without rules."""
     rules = maintenance.rules if view is None else _about(maintenance, view)
     if not rules:
         return nothing_listed(view)
@@ -47,7 +45,7 @@ def list_maintenance(maintenance: MaintenanceProgram, view: str | None = None) -
 
 
 def _about(maintenance: MaintenanceProgram, view: str) -> tuple[MaintenanceRule, ...]:
-    """The rules of the view, and those that define the new states of the inputs it reads."""
+    """The rules of the view, and those that define the new states of its inputs."""
     own = [rule for rule in maintenance.rules if maintenance.states[rule.clause.head.relation].relation == view]
     read = {name for rule in own for name in relations_of(rule.clause)}
     return tuple(
@@ -59,7 +57,7 @@ def _about(maintenance: MaintenanceProgram, view: str) -> tuple[MaintenanceRule,
 
 
 def _group(rule: MaintenanceRule, maintenance: MaintenanceProgram, current: str | None) -> str:
-    """The view a rule is shown under; the new states of inputs stay where they are."""
+    """The view under which a rule is printed; rules for new states of inputs belong to the current group."""
     if rule.name.startswith("N'"):
         return current or "inputs"
     return maintenance.states[rule.clause.head.relation].relation
@@ -100,7 +98,7 @@ def _words(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
 
 
 def _share(rule: MaintenanceRule, maintenance: MaintenanceProgram) -> str:
-    """The part of a new state that a rule gives."""
+    """The part of a new state that a rule derives."""
     first = next(atoms(rule.clause.body[0]))
     match maintenance.states[first.relation].state:
         case "old":

@@ -1,9 +1,9 @@
-"""The rules that bring stored views from one state to the next, and the states of the relations they read.
+"""The rules that compute the changes of stored views, and the states of the relations that they read.
 
-Deletions follow derivations of stored rows. A stored row that keeps the best value of its group may owe its first
-derivation to a worse row that was replaced since; then the stored rows of a cycle can support each other without other
-support. This cannot happen where every recursive rule is strict (`is_strict`): had a premise been worse when it derived
-the row, its better value would have derived a better row.
+Deletions follow derivations of stored rows. In a view that keeps the best row of each group, the first derivation of a
+stored row may have used a worse row that was replaced since; then the stored rows of a cycle can support each other
+without other support. This is impossible if every recursive rule is strict (`is_strict`): if a premise had been worse
+when it derived the row, its better value would have derived a better row.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeVar
 
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
@@ -18,10 +19,11 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.core.schema import Lattice, Role, Schema
 from upshot.core.types import Kind, Type
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.shapes import aggregates, atoms_of, conjunction
+from upshot.rewrite.shapes import aggregates, atoms_of, clauses_by_head, conjunction, row_variables, with_atom
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Not, Term, Variable, Wildcard
+
+Rules = TypeVar("Rules", bound="ViewRules")
 
 STATES = (
     "old", "del", "red", "open", "check", "proven", "gone", "kept", "ins", "new", "plus", "minus", "gain", "loss",
@@ -49,7 +51,7 @@ class StateOf:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRule:
-    """A generated clause. `driver` is the body position of its delta literal, `source` the clause it was made from."""
+    """A generated clause. `driver` is the body position of its delta literal, `source` the original clause."""
 
     name: str
     stage: RuleStage
@@ -60,10 +62,10 @@ class MaintenanceRule:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceProgram:
-    """`states` maps every relation of the rules to its meaning; `program` is the same rules with declarations.
+    """`states` maps every relation of the rules to its meaning; `program` has the same rules with declarations.
 
-    Where a column is nullable, the N and E rules and the first literal of R compare whole rows, as sets do, with NULL
-    equal to itself; all other literals join as in any program.
+    The N and E rules and the first literal of R compare whole rows, with NULL equal to itself; all other literals join
+    as in any program.
     """
 
     rules: tuple[MaintenanceRule, ...]
@@ -72,11 +74,8 @@ class MaintenanceProgram:
 
 
 class RelationStates:
-    """The names of the states of the relations; a lookup adds a missing one.
-
-    A relation's old state has its own name; other states get the state as suffix, with a number if a relation of the
-    user has that name already.
-    """
+    """The names of the states of relations, assigned at the first lookup: the name of the relation for its old state,
+    else the name with the state as suffix, and a number if a relation of the user has that name."""
 
     def __init__(self, program: CheckedProgram) -> None:
         self._program = program
@@ -108,20 +107,32 @@ class RelationStates:
 
 
 def chosen_layers(program: CheckedProgram, views: Collection[str] | None) -> list[tuple[str, ...]]:
-    """The strata of the requested views, in order; an unknown name is an error."""
+    """The strata of the requested views, in order; None: all. An unknown name is an error."""
     known = [view for layer in program.strata for view in layer]
     for view in () if views is None else views:
         if view not in known:
             raise UsageError(
                 f"`{view}` is not a view of the program", code="unknown-view", help=did_you_mean(view, known)
             )
-    wanted = set(known if views is None else views)
-    return [layer for layer in program.strata if not wanted.isdisjoint(layer)]
+    chosen = set(known if views is None else views)
+    return [layer for layer in program.strata if not chosen.isdisjoint(layer)]
+
+
+def rules_by_view(
+    kind: type[Rules], program: CheckedProgram, views: Collection[str] | None, states: RelationStates
+) -> Iterator[Rules]:
+    """The rules of each requested view, and of the views that are mutually recursive with it, in order."""
+    layers, clauses = chosen_layers(program, views), clauses_by_head(program.clauses)
+    maintained = frozenset(view for layer in layers for view in layer)
+    for layer in layers:
+        for view in layer:
+            yield kind(program, states, frozenset(layer), maintained, view, tuple(clauses[view]))
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRules:
-    """The rules of one view; `layer` are the views it is mutually recursive with, `maintained` all that get rules."""
+    """The rules of one view; `layer` are the views that it is mutually recursive with, `maintained` all views that get
+    rules. Methods that take `defined` add the relations to it for which they yield N' and N''."""
 
     program: CheckedProgram
     states: RelationStates
@@ -134,22 +145,20 @@ class ViewRules:
     def is_aggregate(self) -> bool:
         return any(aggregates(clause) for clause in self.clauses)
 
-    def algorithm_1(self, entered: set[str]) -> Iterator[MaintenanceRule]:
-        """D, N1, N', R, N2, I, N3, N'', E1 and E2 of one view; `entered` are the relations with N' and N'' by now."""
+    def algorithm_1(self, defined: set[str]) -> Iterator[MaintenanceRule]:
+        """D, N1, N', R, N2, I, N3, N'', E1 and E2 of one view."""
         if self.lattice is not None:
-            yield from self.improvement(entered)
+            yield from self.improvement(defined)
             return
-        inputs = self.inputs(entered)
+        inputs = self.inputs(defined)
         yield from self.driven(RuleStage.DELETE)
         yield kept_rule("N1", self.view, "del", self.states)
-        for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
+        yield from self.inputs_without_deleted(inputs)
         yield from map(self.rederive, self.clauses)
         yield added_rule("N2", self.view, "red", self.states)
         yield from self.driven(RuleStage.INSERT)
         yield added_rule("N3", self.view, "ins", self.states)
-        for number, name in enumerate(inputs, start=1):
-            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
+        yield from self.inserted_inputs(inputs)
         yield self.net("E1", "plus", "ins", ("old",))
         yield self.net("E2", "minus", "del", ("ins", "red"))
 
@@ -157,52 +166,57 @@ class ViewRules:
     def lattice(self) -> Lattice | None:
         return self.program.schemas[self.view].lattice
 
-    def improvement(self, entered: set[str]) -> Iterator[MaintenanceRule]:
+    def improvement(self, defined: set[str]) -> Iterator[MaintenanceRule]:
         """The rules of a view that keeps the best row of each group. A group whose row may have lost a derivation is
-        derived again, with any value (R), together with what was inserted (I); the new state keeps the best of what is
-        left and what is derived, so that a row also goes where a better one comes (E2)."""
-        inputs = self.inputs(entered)
+        derived again, with any value (R), together with insertions (I); the new state keeps the best of the remaining
+        and the derived rows, so that a better row also deletes another (E2)."""
+        inputs = self.inputs(defined)
         yield from self.driven(RuleStage.DELETE)
         yield kept_rule("N1", self.view, "del", self.states)
-        for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
+        yield from self.inputs_without_deleted(inputs)
         yield from map(self.derive_again, self.clauses)
         yield from self.driven(RuleStage.INSERT)
         yield added_rule("N2", self.view, "ins", self.states)
-        for number, name in enumerate(inputs, start=1):
-            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
+        yield from self.inserted_inputs(inputs)
         yield self.net("E1", "plus", "new", ("old",))
         yield self.net("E2", "minus", "old", ("new",))
 
-    def aggregate(self, entered: set[str]) -> Iterator[MaintenanceRule]:
-        """A, E1 and E2 of a view of aggregate values. The engine evaluates A for the groups that changed only."""
-        inputs = self.inputs(entered)
-        for number, name in enumerate(inputs, start=1):
-            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
-            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
+    def aggregate(self, defined: set[str]) -> Iterator[MaintenanceRule]:
+        """A, E1 and E2 of an aggregate view. The engine evaluates A for changed groups only."""
+        inputs = self.inputs(defined)
+        for pair in zip(self.inputs_without_deleted(inputs), self.inserted_inputs(inputs), strict=True):
+            yield from pair
         for clause in self.clauses:
             yield aggregate_rule(clause, self.states)
         yield self.net("E1", "plus", "new", ("old",))
         yield self.net("E2", "minus", "old", ("new",))
 
+    def inputs_without_deleted(self, inputs: Iterable[str]) -> Iterator[MaintenanceRule]:
+        """The rules N'."""
+        for number, name in enumerate(inputs, start=1):
+            yield kept_rule(f"N'{number}", name, self.delta(name, "del"), self.states)
+
+    def inserted_inputs(self, inputs: Iterable[str]) -> Iterator[MaintenanceRule]:
+        """The rules N''."""
+        for number, name in enumerate(inputs, start=1):
+            yield added_rule(f"N''{number}", name, self.delta(name, "ins"), self.states)
+
     def delta(self, relation: str, sign: str) -> str:
-        """The state that drives a rule: `ins` or `del` of a base relation or the own stratum, else the net change."""
+        """The state that drives a rule: `ins` or `del` of a base relation or of the own stratum, else the net
+        change."""
         if relation in self.layer or self.program.schemas[relation].role is Role.BASE:
             return sign
         return {"ins": "plus", "del": "minus"}[sign]
 
-    def found(self, sign: str) -> str:
-        """The state that the driven rules give."""
+    def derived_state(self, sign: str) -> str:
+        """The state that the driven rules derive."""
         return sign
 
-    def inputs(self, entered: set[str]) -> list[str]:
-        """The relations read here whose new state nobody has defined yet."""
-        found = []
-        for clause in self.clauses:
-            for _, atom, _ in atoms_of(clause):
-                if atom.relation not in self.maintained and atom.relation not in entered:
-                    entered.add(atom.relation)
-                    found.append(atom.relation)
+    def inputs(self, defined: set[str]) -> list[str]:
+        """The relations read here whose new state is not defined yet; they are added to `defined`."""
+        read = dict.fromkeys(atom.relation for clause in self.clauses for _, atom, _ in atoms_of(clause))
+        found = [name for name in read if name not in self.maintained and name not in defined]
+        defined.update(found)
         return found
 
     def driven(self, stage: RuleStage) -> Iterator[MaintenanceRule]:
@@ -210,11 +224,11 @@ class ViewRules:
         letter, sign, others = ("D", "del", "old") if stage is RuleStage.DELETE else ("I", "ins", "new")
         for clause in self.clauses:
             for number, (position, atom, negated) in enumerate(atoms_of(clause), start=1):
-                # What enters a negated relation takes solutions away, what leaves it brings new ones.
+                # Insertions into a negated relation remove solutions, deletions from it add some.
                 against = {"del": "ins", "ins": "del"}[sign] if negated else sign
                 body = [in_state(literal, others, self.states) for literal in clause.body]
                 body[position] = self.states.atom(atom, self.delta(atom.relation, against))
-                head = self.states.atom(clause.head, self.found(sign))
+                head = self.states.atom(clause.head, self.derived_state(sign))
                 made = replace(clause, head=head, body=tuple(body))
                 if sign == "del" and self.lattice is not None:
                     made = self.of_stored(made, clause.head)
@@ -227,8 +241,8 @@ class ViewRules:
         return MaintenanceRule("R", RuleStage.REDERIVE, made, 0, clause)
 
     def of_stored(self, rule: Clause, head: Atom) -> Clause:
-        """The rule of a view that keeps best rows, for the row that its group has: what the derivation gives, if all
-        rules are strict, else with any value."""
+        """The rule of a view that keeps best rows, for the stored row of its group: the derived row if all rules are
+        strict, else the row with any value."""
         assert self.lattice is not None
         types, args = dict(rule.types), list(rule.head.args)
         layer = [clause for clause in self.program.clauses if clause.head.relation in self.layer]
@@ -249,11 +263,10 @@ class ViewRules:
         made = replace(clause, head=self.states.atom(clause.head, "ins"), body=body)
         return MaintenanceRule("R", RuleStage.INSERT, made, 0, clause)
 
-    def net(self, name: str, state: str, candidates: str, except_for: Iterable[str]) -> MaintenanceRule:
-        minus = tuple(Not(self.states.row(self.view, each)) for each in except_for)
-        return row_rule(
-            name, RuleStage.NET, self.view, state, (self.states.row(self.view, candidates), *minus), self.states
-        )
+    def net(self, name: str, state: str, candidates: str, without: Iterable[str]) -> MaintenanceRule:
+        minus = tuple(Not(self.states.row(self.view, each)) for each in without)
+        body: tuple[Literal, ...] = (self.states.row(self.view, candidates), *minus)
+        return row_rule(name, RuleStage.NET, self.view, state, body, self.states)
 
 
 def kept_rule(name: str, relation: str, removed: str, states: RelationStates) -> MaintenanceRule:
@@ -270,19 +283,13 @@ def added_rule(name: str, relation: str, added: str, states: RelationStates) -> 
 def row_rule(
     name: str, stage: RuleStage, relation: str, state: str, body: tuple[Literal, ...], states: RelationStates
 ) -> MaintenanceRule:
-    """A rule from whole rows of a relation's states to whole rows of another of its states."""
+    """A rule that derives whole rows of one state of a relation from other states."""
     return MaintenanceRule(name, stage, Clause(states.row(relation, state), body, states.types(relation)), None, None)
 
 
 def in_state(literal: Literal, state: str, states: RelationStates) -> Literal:
     """The literal over another state of its relation; built-ins stay as they are."""
-    match literal:
-        case Atom():
-            return states.atom(literal, state)
-        case Not(Atom() as atom):
-            return replace(literal, body=states.atom(atom, state))
-        case _:
-            return literal
+    return with_atom(literal, lambda atom: states.atom(atom, state))
 
 
 def aggregate_rule(clause: Clause, states: RelationStates) -> MaintenanceRule:
@@ -305,7 +312,7 @@ def assembled(
     by: str,
     in_waves: bool = False,
 ) -> MaintenanceProgram:
-    """The rules with declarations of every relation in them; one without rules is an input. Rules that run `in_waves`
+    """The rules with declarations of their relations; relations without rules are inputs. Rules that run `in_waves`
     need no strata."""
     rules = tuple(rules)
     entered = states.entered()
@@ -326,12 +333,12 @@ def assembled(
 
 
 def _place(meaning: StateOf, places: Mapping[str, int]) -> tuple[int, int]:
-    """Declarations follow the program's relations, and the states of one relation stand together."""
+    """The order of declarations: that of the program's relations, the states of one relation together."""
     return places[meaning.relation], STATES.index(meaning.state)
 
 
 def is_strict(clauses: Iterable[Clause], layer: Collection[str], schemas: Mapping[str, Schema]) -> bool:
-    """Test whether each value that a rule of the component reads of another of its rows moves the value of the head."""
+    """Test whether the head's value of every rule changes with each value read from a row of the component."""
     return all(_is_strict(clause, layer, schemas) for clause in clauses)
 
 
@@ -346,31 +353,31 @@ def _is_strict(clause: Clause, layer: Collection[str], schemas: Mapping[str, Sch
     for literal in clause.body:
         if isinstance(literal, Atom) and literal.relation in layer:
             lattice = schemas[literal.relation].lattice
-            if lattice is not None and not _moves(value, literal.args[lattice.column], equations, clause):
+            if lattice is not None and not _is_injective(value, literal.args[lattice.column], equations, clause):
                 return False
     return True
 
 
-def _moves(term: Term, source: Term, equations: Mapping[str, Term], clause: Clause) -> bool:
-    """Test whether the term has another value for every other value of the source, all else equal."""
+def _is_injective(term: Term, source: Term, equations: Mapping[str, Term], clause: Clause) -> bool:
+    """Test whether different values of the source give different values of the term, all else equal."""
     while isinstance(term, Variable):
         if term == source:
             return True
         if term.name not in equations:
             return False
         found = equations[term.name]
-        # Equations can go around in a circle; one that was followed is no way on.
+        # Equations can be cyclic: each is followed once.
         equations = {name: value for name, value in equations.items() if name != term.name}
         if isinstance(found, Call) and clause.types[term.name].kind is Kind.FLOAT:
             return False  # rounding can give the same float
         term = found
     if not isinstance(term, Call):
         return False
-    moving = [arg for arg in term.args if _moves(arg, source, equations, clause)]
+    dependent = [arg for arg in term.args if _is_injective(arg, source, equations, clause)]
     match term.function:
         case "+" | "-" | "neg":
-            return len(moving) == 1
+            return len(dependent) == 1
         case "*":
-            others = [arg for arg in term.args if arg not in moving]
-            return len(moving) == 1 and all(isinstance(arg, Constant) and arg.value != 0 for arg in others)
+            others = [arg for arg in term.args if arg not in dependent]
+            return len(dependent) == 1 and all(isinstance(arg, Constant) and arg.value != 0 for arg in others)
     return False

@@ -1,6 +1,6 @@
 """The names of the strategies that a user can request; each is also the name of its module here.
 
-Below everything that reads programs: the checker offers these names, `strategy` finds the records behind them.
+The checker reads these names without importing the strategies; `strategy_named` finds the records.
 """
 
 WITH_RULES = ("maintenance", "counting", "bf", "production", "rod", "epf", "propagation", "differencing")
@@ -9,4 +9,4 @@ WITH_RULES = ("maintenance", "counting", "bf", "production", "rod", "epf", "prop
 NAMES = (*WITH_RULES, "recompute")
 
 AGGREGATE = "aggregate"
-"""The strategy of views of aggregate values. It is chosen by the shape of a view alone; users cannot request it."""
+"""The strategy of aggregate views. It depends on the shape of a view alone; users cannot request it."""

@@ -1,7 +1,7 @@
-"""Prioritized production rules as a strategy, and as they are printed. [Ceri & Widom 1994]
+"""The strategy of prioritized production rules, and their printing. [Ceri & Widom 1994]
 
-Triggers are about rows that are inserted and deleted, not about rules: rows that production rules keep follow a change
-of the rules by deletion, rederivation and insertion.
+Triggers react to inserted and deleted rows, not to changes of rules: after those, the rows of a view follow by the
+stages of `maintenance`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ABOUT = {
 def list_production(program: ProductionProgram, view: str | None = None) -> RuleListing:
     """The rules in the order of their priority, of one view or of all: `name: action :- condition.`
 
-    `ins r` and `del r` in a condition are r's transition tables, `old r` is r before the transition; at the head they
-    are what the rule does.
+    In a condition, `ins r` and `del r` are r's transition tables, and `old r` is r before the transition; at the head,
+    `ins` and `del` are the actions.
     """
     rules = [rule for rule in program.rules if view is None or rule.view == view]
     if not rules:
         return nothing_listed(view)
-    lines: list[str] = []
-    lines += [f"// {name}: one derivation a row, nothing to insert again" for name in _unique(program, view)]
+    unique = sorted(name for name in program.unique if view is None or name == view)
+    lines = [f"// {name}: one derivation a row, nothing to insert again" for name in unique]
     shown = ""
     for rule in rules:
         about = _heading(rule)
@@ -59,10 +59,6 @@ def _listed(rule: ProductionRule) -> ListedRule:
 def print_production_rule(rule: ProductionRule) -> str:
     """`route-ins: ins route(X, Y) :- ins train(X, Y).`"""
     return f"{rule.name}: {printed(_listed(rule))}"
-
-
-def _unique(program: ProductionProgram, view: str | None) -> list[str]:
-    return sorted(name for name in program.unique if view is None or name == view)
 
 
 def _heading(rule: ProductionRule) -> str:

@@ -1,4 +1,4 @@
-"""Prioritized production rules that keep views current, or compute them on demand. [Ceri & Widom 1994]"""
+"""Prioritized production rules that maintain views, or compute them on demand. [Ceri & Widom 1994]"""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.operations import DELETED, INSERTED
 from upshot.core.types import SYMBOL
 from upshot.rewrite.normalize.unique_derivations import unique_derivations
-from upshot.rewrite.shapes import aggregates, atoms_of
+from upshot.rewrite.shapes import aggregates, atoms_of, clauses_by_head, with_atom
 from upshot.strategies.maintenance_rules import chosen_layers
 from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcard
 
 BEFORE = "old"
-"""A state that an atom of a production rule can have, beside `inserted`, `deleted` and the current one, which is the
-empty text."""
+"""The state before the transition. Other states of atoms are `inserted`, `deleted` and the current one, the empty
+text."""
 
 MATERIALIZE = "materialize"
-"""The relation that names the views to be computed on demand; what enters it triggers `start` rules."""
+"""The relation of the names of views to be computed on demand; insertions into it trigger `start` rules."""
 
 
 class RulePurpose(IntEnum):
@@ -47,14 +47,14 @@ _WORD = {
     RulePurpose.NEGATED_DELETE: ("ND", "ND"),
     RulePurpose.INSERT: ("ins", "PI"),
 }
-"""The word of a group in the name of a rule, made from a clause without or with negation."""
+"""The part of a rule's name for its group, for clauses without and with negation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductionRule:
-    """`clause`: its head has the state that the action gives it, `inserted` or `deleted`; the atoms of its body have
-    the state that they are read in. `driver` is the body position of the transition table that triggers the rule;
-    `source` the clause it was made from. `distinct`: the body may find a head twice."""
+    """The head of `clause` has the state `inserted` or `deleted`, after the action; the atoms of its body have the
+    states in which they are read. `driver` is the body position of the transition table that triggers the rule;
+    `source` is the original clause. `distinct`: the body may derive a head twice."""
 
     name: str
     stratum: int
@@ -73,8 +73,8 @@ class ProductionRule:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Rules of smaller rank run first. The `start` rules of a stratum wait for the strata below: run all at once,
-        they would fill views above a negation with rows that have to go again."""
+        """Rules of smaller rank run first. The `start` rules of a stratum wait for the strata below: otherwise they
+        would fill views above a negation with rows that must be deleted again."""
         return self.stratum, self.group
 
     @property
@@ -84,7 +84,7 @@ class ProductionRule:
 
 @dataclass(frozen=True, slots=True)
 class ProductionProgram:
-    """The rules, those that run first at the front; `unique` are the views proven to have one derivation a row."""
+    """The rules in the order of their rank; `unique` are the views proven to have one derivation per row."""
 
     rules: tuple[ProductionRule, ...]
     unique: frozenset[str]
@@ -95,37 +95,37 @@ def production(
 ) -> ProductionProgram:
     """The production rules of some views of a normal-form program, of all views by default.
 
-    A view comes with all views it is mutually recursive with. A deductive rule R gives, for every atom, a rule that
-    deletes and one that inserts, driven by the change of that atom, and one that inserts again what was deleted and
-    has another derivation. Deletions are found in the state before the rule's transition, the others in the current
-    one. Without negation they are called R-del-i, R-ri and R-ins-i; with it NI and ND are driven by negated atoms, PD
+    All views that a view is mutually recursive with are included. For every atom of a deductive rule R there is a rule
+    that deletes and one that inserts, driven by the change of that atom; one more rule inserts deleted rows that have
+    another derivation. Deletions are derived in the state before the rule's transition, the others in the current one.
+    Without negation they are called R-del-i, R-ri and R-ins-i; with negation, NI and ND are driven by negated atoms, PD
     and PI by the others, and RI inserts again. R is the view, with the number of the rule if it has several; `names`
-    gives other words for views. An aggregate view has rules that take the old value of a touched group and put the
+    replaces the names of views. An aggregate view has rules that delete the old value of a changed group and insert the
     new one.
     """
-    chosen = {view for layer in chosen_layers(program, views) for view in layer}
-    levels, unique = strata(program), unique_derivations(program)
+    chosen = [view for layer in chosen_layers(program, views) for view in layer]
+    levels, unique, clauses = strata(program), unique_derivations(program), clauses_by_head(program.clauses)
     rules: list[ProductionRule] = []
-    for view in (view for layer in program.strata for view in layer if view in chosen):
-        own = [clause for clause in program.clauses if clause.head.relation == view]
+    for view in chosen:
+        own = clauses[view]
         for number, clause in enumerate(own, start=1):
             made = _ClauseTriggers(_name(view, number, len(own), names or {}), levels[view], clause, view in unique)
             rules += made.start()
             rules += made.refresh() if aggregates(clause) else made.maintenance()
-    return ProductionProgram(tuple(sorted(rules, key=lambda rule: rule.rank)), unique & chosen)
+    return ProductionProgram(tuple(sorted(rules, key=lambda rule: rule.rank)), unique & set(chosen))
 
 
 def strata(program: CheckedProgram) -> dict[str, int]:
-    """The stratum of every view, from 1: above all that it negates or aggregates, not below anything it uses."""
+    """The stratum of every view, from 1: above the relations that it negates or aggregates, not below any that it
+    reads."""
     levels: dict[str, int] = {}
+    clauses = clauses_by_head(program.clauses)
     for layer in program.strata:
         level = 1
-        for clause in program.clauses:
-            if clause.head.relation in layer:
-                for _, atom, negated in atoms_of(clause):
-                    if atom.relation not in layer:
-                        below = levels.get(atom.relation, 0)
-                        level = max(level, below + (negated or bool(aggregates(clause))))
+        for clause in (clause for view in layer for clause in clauses[view]):
+            for _, atom, negated in atoms_of(clause):
+                if atom.relation not in layer:
+                    level = max(level, levels.get(atom.relation, 0) + (negated or bool(aggregates(clause))))
         levels |= dict.fromkeys(layer, level)
     return levels
 
@@ -155,11 +155,11 @@ class _ClauseTriggers:
 
     def start(self) -> Iterator[ProductionRule]:
         """The rule that applies the clause once, to the current rows, when its view is computed on demand."""
-        asked = Atom(MATERIALIZE, (Constant(self.clause.head.relation, SYMBOL),), INSERTED)
-        yield self._rule(RulePurpose.START, None, INSERTED, (asked, *self.clause.body), 0)
+        request = Atom(MATERIALIZE, (Constant(self.clause.head.relation, SYMBOL),), INSERTED)
+        yield self._rule(RulePurpose.START, None, INSERTED, (request, *self.clause.body), 0)
 
     def refresh(self) -> Iterator[ProductionRule]:
-        """The rules of an aggregate clause: touched groups lose their value and get the present one."""
+        """The rules of an aggregate clause: replace the values of changed groups."""
         rows, comparison = self.clause.body
         assert isinstance(rows, Atom)
         assert isinstance(comparison, Comparison)
@@ -171,24 +171,23 @@ class _ClauseTriggers:
             yield self._rule(RulePurpose.INSERT, number, INSERTED, (touched, rows, comparison), 0)
 
     def _deletions(self, group: RulePurpose, positions: list[int], state: str) -> Iterator[ProductionRule]:
-        """NI and PD: a derivation is lost. It was there before, so everything else is read as it was before."""
+        """NI and PD: a derivation is lost. It existed before, so all other literals are read in the state before."""
         for number, position in enumerate(positions, start=1):
             body = [_in_state(literal, BEFORE) for literal in self.clause.body]
             body[position] = replace(_atom(self.clause.body[position]), state=state)
             yield self._rule(group, number if len(positions) > 1 else None, DELETED, body, position)
 
     def _reinsert(self) -> ProductionRule:
-        gone = replace(self.clause.head, state=DELETED)
-        return self._rule(RulePurpose.REINSERT, None, INSERTED, (gone, *self.clause.body), 0)
+        deleted = replace(self.clause.head, state=DELETED)
+        return self._rule(RulePurpose.REINSERT, None, INSERTED, (deleted, *self.clause.body), 0)
 
     def _negated_deletions(self, positions: list[int]) -> Iterator[ProductionRule]:
-        """ND. The negated literal stays beside its transition table: what was deleted may be back by now."""
+        """ND. The negated literal stays beside its transition table: a deleted row may have been inserted again."""
         for number, position in enumerate(positions, start=1):
-            gone = replace(_atom(self.clause.body[position]), state=DELETED)
-            body = (*self.clause.body[:position], gone, *self.clause.body[position:])
-            yield self._rule(
-                RulePurpose.NEGATED_DELETE, number if len(positions) > 1 else None, INSERTED, body, position
-            )
+            deleted = replace(_atom(self.clause.body[position]), state=DELETED)
+            body = (*self.clause.body[:position], deleted, *self.clause.body[position:])
+            name = number if len(positions) > 1 else None
+            yield self._rule(RulePurpose.NEGATED_DELETE, name, INSERTED, body, position)
 
     def _insertions(self, positions: list[int]) -> Iterator[ProductionRule]:
         for number, position in enumerate(positions, start=1):
@@ -207,7 +206,7 @@ class _ClauseTriggers:
 
 
 def _group_only(rows: Atom, clause: Clause) -> Iterator[Variable | Wildcard]:
-    """The columns of an aggregate's rows, those that are no group as wildcards."""
+    """The columns of an aggregate's rows, with wildcards for those that are not part of the group."""
     group = clause.head.args[:-1]
     for term in rows.args:
         yield term if isinstance(term, Variable) and term in group else Wildcard()
@@ -220,10 +219,4 @@ def _atom(literal: Literal) -> Atom:
 
 
 def _in_state(literal: Literal, state: str) -> Literal:
-    match literal:
-        case Atom():
-            return replace(literal, state=state)
-        case Not(Atom() as atom):
-            return replace(literal, body=replace(atom, state=state))
-        case _:
-            return literal
+    return with_atom(literal, lambda atom: replace(atom, state=state))

@@ -1,4 +1,4 @@
-"""Recomputation: all rows anew, and the difference to those before. It has no rules of its own."""
+"""Recompute all rows and report the difference. It has no rules of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from upshot.strategies.strategy import Generated, Obstacle, Procedure, Strategy,
 
 
 def _generate(normal: CheckedProgram, views: Collection[str]) -> Generated:
-    """The insertion rules of `maintenance`, which a recursive view is loaded by."""
+    """The rules of `maintenance`; a recursive view is loaded by its insertion rules."""
     return maintenance.STRATEGY.generate(normal, views)
 
 
 def _obstacle(shape: ViewShape) -> Obstacle | None:
     if shape.policy in ("strict", "incremental"):
-        told = f"would be recomputed at every change, but its policy `{shape.policy}` forbids that"
-        return Obstacle(told, "leave `strategy=recompute` out, or use `policy=full`")
+        problem = f"would be recomputed at every change, but its policy `{shape.policy}` forbids that"
+        return Obstacle(problem, "leave `strategy=recompute` out, or use `policy=full`")
     return None
 
 

@@ -1,8 +1,8 @@
-"""Algorithms 2 and 3: maintenance rules for views of which only the definition is kept. [Staudt & Jarke 1996, 3.2]
+"""Algorithms 2 and 3: maintenance rules for views of which only the definition is stored. [Staudt & Jarke 1996, 3.2]
 
-The rules are those of Algorithm 1, and wherever one reads rows of a view, the literals before it query exactly the old
-rows that the join needs. The stages of the layered procedure are the gates: deletions first, the new state when they
-are complete, the idle check when the old state has been asked for every insertion.
+The rules are those of Algorithm 1; before a literal of a view, the literals to its left query exactly the old rows that
+the join needs. The gates are the stages of the layered procedure: deletions first, then the new state, then the test
+for idle insertions when the old state has been queried for every insertion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from upshot.syntax.ast import Atom, Not
 
 
 def add_rod(demand: DemandBuilder, layer: tuple[str, ...]) -> None:
-    """The rules of one stratum; those of the strata below must be there."""
+    """Add the rules of one stratum; those of the strata below must be present."""
     for view in layer:
         for clause in demand.clauses[view]:
             if aggregate_of(clause) is not None:
@@ -49,7 +49,7 @@ def _add_clause(demand: DemandBuilder, clause: Clause, layer: tuple[str, ...]) -
 
 
 def _add_states(demand: DemandBuilder, view: str) -> None:
-    """N1 to N3, E1 and E2, and the new state as the strata above read it."""
+    """Add N1 to N3, E1 and E2."""
     row, types = demand.row(view), demand.row_types(view)
     old, new, deleted, red, ins = (Atom(demand.name(view, state), row) for state in ("old", "new", "del", "red", "ins"))
     demand.add("N1", new, (old, Not(deleted)), types, gate=demand.gate(view, OWN_STATE), rows={0, 1})
@@ -63,12 +63,12 @@ def _add_states(demand: DemandBuilder, view: str) -> None:
 
 
 def _new_state(demand: DemandBuilder, layer: tuple[str, ...]) -> Read:
-    """The new state of a view follows from its old rows, which are queried, and its changes."""
+    """Read the new state of a view as its old rows, which are queried, with its changes."""
 
     def read(relation: str) -> RelationReading:
         if relation in demand.stored:
             return RelationReading(demand.name(relation, "new"))
-        if relation not in layer and not demand.is_steady(relation):
+        if relation not in layer and not demand.is_unchanged(relation):
             _add_state_above(demand, relation)
         return RelationReading(demand.name(relation, "new"), "old")
 

@@ -1,7 +1,7 @@
-"""A maintenance strategy as one record, and the registry of all of them.
+"""The record of a maintenance strategy, and the registry of all strategies.
 
-The checker, the planner, both engines, `explain` and `upshot rewrite` read the record; none of them knows a strategy by
-its name. A new strategy is a module here with a `STRATEGY`, and its name in `names`.
+The checker, the planner, both engines, `explain` and `upshot rewrite` read the record; none of them depends on the name
+of a strategy. A new strategy is a module here with a `STRATEGY`, and its name in `names`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from upshot.strategies.production_rules import ProductionRule
 
 
 class Stores(Enum):
-    """The state of a view between two transactions."""
+    """The stored state of a view between two transactions."""
 
     ROWS = "its rows"
     COUNTS = "its rows, each with the number of its derivations"
-    TOTALS = "one row a group, with running totals"
+    TOTALS = "one row per group, with running totals"
     NOTHING = "nothing, or a copy of its rows that the changes are applied to"
 
 
 class Procedure(Enum):
-    """The way in which an engine runs the rules of a strategy. Every engine has each of them."""
+    """The way in which an engine runs the rules of a strategy. Every engine implements all of them."""
 
     FIXPOINTS = "deletion, rederivation, insertion, each to its fixpoint"
     WAVES = "deletion by a search for other proofs, wave after wave; then insertion to its fixpoint"
-    COUNTS = "derivations gained and lost, added to the number of each row"
-    GROUPS = "the groups that the change touches, folded again"
+    COUNTS = "the derivations of each row gained and lost"
+    GROUPS = "changed groups folded again"
     TRIGGERS = "production rules in the order of their priority, until none is triggered"
     WHOLE = "all rows recomputed and compared"
     DEMAND = "a demand program over the stored relations"
@@ -44,9 +44,9 @@ class Procedure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ViewShape:
-    """The properties of a view that decide which strategies apply to it and which is best. `multiplies`: a rule joins
-    the value of an aggregate with rows of which the head keeps only a part. `best`: it keeps the best row of each
-    group, or depends on a view that does and on itself."""
+    """The properties of a view that the choice of a strategy depends on. `folds`: it is an aggregate view.
+    `multiplies`: a rule joins the value of an aggregate with rows of which the head keeps only some columns. `best`:
+    its component has a view that keeps the best row of each group."""
 
     recursive: bool = False
     folds: bool = False
@@ -58,24 +58,24 @@ class ViewShape:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A strategy about a view that leaves the choice open: the highest `preference` is chosen. `words` is its reason,
-    or that against it where another one is chosen."""
+    """The rating of a strategy for a view whose options leave the choice open: the highest `preference` is chosen.
+    `reason` is for it if it is chosen, else against it."""
 
     preference: int
-    words: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a requested strategy does not apply; `is_about` completes "view `v` …"."""
+    """The reason why a requested strategy does not apply; `problem` completes "view `v` …"."""
 
-    is_about: str
+    problem: str
     help: str
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The rules of one component of stored views: those with stages, or production rules."""
+    """The rules of one component of stored views: rules with stages, or production rules."""
 
     rules: tuple[MaintenanceRule, ...] = ()
     states: Mapping[str, StateOf] = field(default_factory=dict, hash=False)
@@ -84,31 +84,19 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class DemandRules:
-    """The part of a strategy that needs no stored view. `add` adds the rules of one stratum to a demand program, those
-    of the strata below being there; `prepare` brings the rules of views into the form that `add` takes."""
+    """The rules of a strategy for views without stored rows. `add` adds the rules of one stratum to a demand program
+    that has those of the strata below; `prepare` rewrites the rules of views for `add`."""
 
     add: Callable[[DemandBuilder, tuple[str, ...]], None]
     prepare: Callable[[CheckedProgram, Collection[str]], CheckedProgram] | None = None
     unfolds: bool = False
-    """A view that only one other reads, and nobody listens to, is expanded into it."""
+    """A view that only one other reads, and whose changes are not reported, is expanded into its reader."""
     reads_states: bool = False
-    """New states are made of old ones and their changes: both signs of a change below matter to either sign above."""
+    """New states are computed from old ones and their changes: either sign above depends on both signs below."""
     can_be_nervous: bool = False
     """Its views may report more than their net changes."""
     listing: Callable[[DemandProgram, str | None], RuleListing] = list_demand
-    """The rules as they are printed, of one view or of all."""
-
-
-def _nothing(normal: CheckedProgram, views: Collection[str]) -> Generated:
-    return Generated()
-
-
-def _applies(shape: ViewShape) -> Obstacle | None:
-    return None
-
-
-def _unmentioned(shape: ViewShape) -> Verdict | None:
-    return None
+    """Print the rules of one view, or of all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -119,32 +107,32 @@ class Strategy:
     procedure: Procedure
     stores: Stores = Stores.ROWS
     stages: tuple[str, ...] = ()
-    """The stages that a change runs through, in order."""
+    """The stages of a change, in order."""
     adds: str | None = None
-    """The stage whose rules add rows: without anything that drives it, an empty view stays empty."""
+    """The stage whose rules add rows: if nothing drives it, an empty view stays empty."""
     rank: int = 0
-    """Of the strategies of views that depend on each other the one with the highest rank keeps them all."""
-    generate: Callable[[CheckedProgram, Collection[str]], Generated] = _nothing
+    """All views of a component get the strategy with the highest rank that one of them has."""
+    generate: Callable[[CheckedProgram, Collection[str]], Generated] = lambda normal, views: Generated()
     """The rules for the views of one component of a normal-form program."""
     demand: DemandRules | None = None
-    obstacle: Callable[[ViewShape], Obstacle | None] = _applies
-    """The reason why it cannot keep a view of this shape."""
-    verdict: Callable[[ViewShape], Verdict | None] = _unmentioned
-    """Rate its fit for a view that leaves the choice open; None: it is not considered."""
+    obstacle: Callable[[ViewShape], Obstacle | None] = lambda shape: None
+    """The reason why it cannot maintain a view of this shape."""
+    verdict: Callable[[ViewShape], Verdict | None] = lambda shape: None
+    """The rating for a view that leaves the choice open; None: not considered."""
     follows_rules: bool = False
-    """The rows of its views follow a change of their rules by the same stages as a change of rows."""
+    """The rows of its views can follow a change of their rules by the same stages as a change of rows."""
     follows_as: Strategy | None = None
-    """The strategy by whose stages they do, if not by its own."""
+    """The strategy whose stages apply a change of rules, if not its own."""
     keeps_best: bool = False
-    """It can keep the best row of each group of a view."""
+    """It can maintain views that keep the best row of each group."""
     starts: bool = False
-    """Its rules also compute the rows of a view that is not stored, when they are read."""
+    """Its rules also compute the rows of unstored views when they are read."""
     keeps_auxiliaries: bool = False
-    """It also keeps the views that normal form added and that only its own views use."""
+    """It also maintains views that normal form added and that only its own views use."""
     policy: str = ""
     """The value of the option `policy` that selects it."""
     listing: Callable[[CheckedProgram, str | None], RuleListing] | None = None
-    """The rules of stored views of a normal-form program as they are printed, of one view or of all."""
+    """Print the rules of one stored view of a normal-form program, or of all."""
 
     def __str__(self) -> str:
         return self.name
@@ -154,23 +142,23 @@ class Strategy:
 
     @property
     def weighs_recomputation(self) -> bool:
-        """A change may be so large that computing all rows anew takes fewer steps than its stages."""
+        """For a large change, recomputing all rows may take fewer steps than the stages."""
         return self.procedure in (Procedure.FIXPOINTS, Procedure.WAVES)
 
     @property
     def runs_whole(self) -> bool:
-        """On Spark a recursive component may run whole on a local engine, in the driver or part by part in tasks."""
+        """On Spark a recursive component may run on a local engine, in the driver or part by part in tasks."""
         return self.procedure not in (Procedure.TRIGGERS, Procedure.DEMAND)
 
     @property
     def inner(self) -> str:
-        """The strategy of such a local engine, as an option."""
+        """The strategy option for such a local engine."""
         return self.name if self.weighs_recomputation else "auto"
 
 
 @cache
 def strategy_named(name: str) -> Strategy:
-    """The strategy of a name in `NAMES`.
+    """The strategy with a name in `NAMES`.
 
     >>> strategy_named("counting").stores.value
     'its rows, each with the number of its derivations'
@@ -180,8 +168,8 @@ def strategy_named(name: str) -> Strategy:
     return strategy
 
 
-def asked_strategy(option: str) -> Strategy | None:
-    """The strategy that the value of an option names; None if it leaves the choice open."""
+def requested_strategy(option: str) -> Strategy | None:
+    """The strategy that the value of an option names; None if the option leaves the choice open."""
     return strategy_named(option) if option in NAMES else None
 
 
@@ -197,6 +185,6 @@ def on_demand() -> tuple[str, ...]:
 
 
 def ranked(shape: ViewShape) -> list[tuple[Strategy, Verdict]]:
-    """The strategies that are considered for a view which leaves the choice open, the best first."""
+    """The strategies to consider for a view that leaves the choice open, the best first."""
     found = [(each, verdict) for each in strategies() if (verdict := each.verdict(shape)) is not None]
     return sorted(found, key=lambda item: -item[1].preference)

@@ -23,13 +23,12 @@ from upshot.plan.demand_plans import change_program
 from upshot.plan.program_plan import compile_program
 from upshot.rewrite import normal_form
 from upshot.rewrite.demand.demand_listing import list_demand
-from upshot.rewrite.demand.magic_sets import magic_sets
-from upshot.rewrite.demand.questions import about_clauses
+from upshot.rewrite.demand.magic_sets import magic_sets, query_clauses
 from upshot.rewrite.listing import RuleListing
 from upshot.rewrite.normalize.operators import operators
 from upshot.rewrite.view_updates import list_view_updates, view_updates
 from upshot.strategies.names import WITH_RULES
-from upshot.strategies.strategy import Strategy, asked_strategy
+from upshot.strategies.strategy import Strategy, requested_strategy
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Atom, Call
 
@@ -67,7 +66,7 @@ def rewrite(
 
 
 def _rules(named: str, checked: CheckedProgram, view: str | None) -> RuleListing:
-    strategy = asked_strategy(named)
+    strategy = requested_strategy(named)
     if strategy is not None and strategy.demand is not None:
         plan = compile_program(_asking(checked, strategy))
         return strategy.demand.listing(change_program(plan, Optimizations()), view)
@@ -99,7 +98,7 @@ def _query_rules(checked: CheckedProgram, query: str) -> RuleListing:
             return list_demand(magic_sets(normal, goal))
         case _:
             views = [view for layer in normal.strata for view in layer]
-            return list_demand(about_clauses(normal, views, schema, clauses)[0].program)
+            return list_demand(query_clauses(normal, views, schema, clauses)[0].program)
 
 
 def _match(strategy: str, view: str | None, query: str | None) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from upshot.core.errors import ConstraintError, Error, LimitError, ProgramError, UsageError
 from upshot.core.rows import Row, Rows, row_set
 from upshot.database.live import follow
-from upshot.database.live.layer import layered, relations_below
+from upshot.database.live.layer import layered
 from upshot.database.live.live_queries import LiveQuery, Suspect, followed_error
 from upshot.database.watch import QueryFailure
 from upshot.engine.time_limit import Interruption, live_time_limit, time_limit
+from upshot.rewrite.shapes import relations_below
 
 if TYPE_CHECKING:
     from upshot.database.engines import Deltas
@@ -54,8 +55,8 @@ def suspects(layer: Compiled, queries: Iterable[LiveQuery], error: Error) -> dic
     """The queries that may have caused the error: those whose rules were running, or all if that is unknown."""
     if isinstance(error, Interruption | ConstraintError | UsageError | ProgramError):
         return {}
-    beside, views = layer.plan.beside, error.views
-    own = {each: relations_below(layer.plan.normal, [each.name]) & beside for each in queries}
+    beside, views = layer.plan.live_queries, error.views
+    own = {each: relations_below(layer.plan.normal.clauses, [each.name]) & beside for each in queries}
     found = [each for each in own if not views or not views.isdisjoint(own[each])]
     # A change may be followed through rows that never existed together: only computing the query shows a real failure.
     is_certain = bool(views) and views <= beside and isinstance(error, LimitError)

@@ -20,10 +20,10 @@ from upshot.core.errors import Error, UsageError
 from upshot.core.fact_text import spelled
 from upshot.core.rows import Row, Rows
 from upshot.database.live import follow
-from upshot.database.live.layer import relations_below
 from upshot.database.live.live_queries import MOST_KEPT, KeptQuery, LiveQuery, Note, Place, Question, reads_of
 from upshot.database.placement import placement_of
 from upshot.engine.time_limit import Interruption
+from upshot.rewrite.shapes import relations_below
 
 if TYPE_CHECKING:
     from upshot.database.program.compile import Compiled
@@ -181,7 +181,7 @@ def _is_selective(query: LiveQuery, state: DatabaseState) -> bool:
 
 
 def _below(query: LiveQuery, compiled: Compiled) -> set[str]:
-    return relations_below(compiled.checked, reads_of(query.shape))
+    return relations_below(compiled.checked.clauses, reads_of(query.shape))
 
 
 def trim(state: DatabaseState) -> None:
@@ -242,7 +242,7 @@ def _stored(state: DatabaseState, query: LiveQuery) -> tuple[str, ...]:
     known = state.kept.stored.get(query.name)
     if known is None or known[0] is not layer:
         plan = layer.plan
-        own = relations_below(plan.normal, [query.name]) & plan.beside - plan.on_demand.unstored
+        own = relations_below(plan.normal.clauses, [query.name]) & plan.live_queries - plan.on_demand.unstored
         state.kept.stored = {name: each for name, each in state.kept.stored.items() if each[0] is layer}
         known = state.kept.stored[query.name] = layer, tuple(sorted(own))
     return known[1]

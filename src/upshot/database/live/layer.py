@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from upshot.check.names.variables import atoms, walk
+from upshot.check.names.variables import walk
 from upshot.check.program import CheckedProgram, Clause, ViewOptions
 from upshot.check.strata import stratify
 from upshot.core.schema import Schema
@@ -19,6 +19,7 @@ from upshot.plan import compile_program
 from upshot.rewrite.demand.lift_parameters import LiftedQuery
 from upshot.rewrite.demand.linearize import linearize
 from upshot.rewrite.demand.partial_views import partial_views
+from upshot.rewrite.shapes import relations_below
 from upshot.syntax.ast import Aggregate, Call, SyntaxNode
 from upshot.syntax.rebuild import rebuilt
 from upshot.values.functors import MARK, bare_name, is_functor, signature_of
@@ -54,7 +55,7 @@ def layered(compiled: Compiled, queries: Iterable[LiveQuery]) -> Compiled:
     )
     plan = compile_program(made, stored=True)
     beside = frozenset(plan.normal.schemas.keys() - compiled.plan.normal.schemas.keys())
-    return replace(compiled, checked=made, plan=replace(plan, beside=beside))
+    return replace(compiled, checked=made, plan=replace(plan, live_queries=beside))
 
 
 def calls(queries: Iterable[LiveQuery], functor: str) -> bool:
@@ -89,7 +90,7 @@ def _partial(
 ) -> tuple[list[Clause], dict[str, Schema], bool]:
     """The clauses of a query over parts of unstored views, with their schemas; True if it must be computed on demand
     because it reads such a view as a whole."""
-    below = relations_below(program, reads_of(shape)) & unstored
+    below = relations_below(program.clauses, reads_of(shape)) & unstored
     if not below:
         return list(shape.clauses), {}, False
     linear, on_demand = program, set(unstored)
@@ -102,18 +103,3 @@ def _partial(
     if found is None:
         return list(shape.clauses), {}, True
     return list(found.clauses), dict(found.schemas), False
-
-
-def relations_below(program: CheckedProgram, names: Iterable[str]) -> set[str]:
-    """These relations, and all that their rules read, transitively."""
-    reads: dict[str, set[str]] = {}
-    for clause in program.clauses:
-        found = reads.setdefault(clause.head.relation, set())
-        found.update(atom.relation for literal in clause.body for atom in atoms(literal))
-    reached, waiting = set[str](), list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += reads.get(name, ())
-    return reached

@@ -17,7 +17,7 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database import live
 from upshot.database.changes import undecided_relation
-from upshot.rewrite.normalize.term_type import row_variables
+from upshot.rewrite.shapes import row_variables
 from upshot.sql.either import is_sql
 from upshot.syntax import parse_query
 from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Not, Or, Parameter, Test, Variable, subterms

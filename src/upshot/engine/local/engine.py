@@ -36,7 +36,7 @@ from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.saved import Saved
 from upshot.engine.user_functions import UserFunctions
 from upshot.engine.work import ViewWork, Work
-from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, remade
+from upshot.plan.following import counted, followed_on_demand, new_tables, not_recomputed, redefined_on_demand
 from upshot.plan.program_plan import ProgramPlan
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class LocalEngine:
         assert self._before is None, "another definition is open"
         self._open_change()
         before, with_counts = self._now, counted(plan)
-        followers = following(before.plan, plan, recompute)
+        followers = not_recomputed(before.plan, plan, recompute)
         recompute = frozenset(recompute).difference(*followers)
-        made = remade(before.plan, plan, recompute)
+        made = new_tables(before.plan, plan, recompute)
         tables: dict[str, Table] = {}
         self._before = before
         self._now = LocalProgram(plan, plan.normal.schemas, tables)
@@ -122,7 +122,7 @@ class LocalEngine:
             program = followed_on_demand(before.plan, plan, made, recompute, self._optimizations)
             self._now.on_demand.follow_rules(program)
             if program is None:
-                self._now.afresh = afresh_on_demand(before.plan, plan, {*recompute, *made})
+                self._now.afresh = redefined_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
         self._now.lay_out(self._storage)
@@ -293,7 +293,7 @@ class LocalEngine:
         def together_at(level: int) -> dict[str, Together]:
             return now.together_at(level, self._storage, self._codec, self._runner)
 
-        beside = frozenset() if now.plan is None else now.plan.beside
+        beside = frozenset() if now.plan is None else now.plan.live_queries
         return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at, beside)
 
     def _count_of(self, name: str) -> int:

@@ -34,7 +34,14 @@ from upshot.engine.work import Work
 from upshot.plan.choice import best_rows
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, estimate
-from upshot.plan.following import afresh_on_demand, counted, followed_on_demand, following, keeps_counts, remade
+from upshot.plan.following import (
+    counted,
+    followed_on_demand,
+    keeps_counts,
+    new_tables,
+    not_recomputed,
+    redefined_on_demand,
+)
 from upshot.plan.program_plan import ComponentPlan, ProgramPlan
 from upshot.plan.rule_plan import State
 from upshot.spark.failures import OUT_OF_MEMORY, TOO_LARGE_TO_SEND
@@ -104,10 +111,10 @@ class SparkEngine:
         assert self._before is None, "another definition is open"
         self._open_change()
         before = self._now
-        followers = following(before.plan, plan, recompute)
+        followers = not_recomputed(before.plan, plan, recompute)
         recompute = frozenset(recompute).difference(*followers)
         tables, made = self._tables(plan, before)
-        anew = made | remade(before.plan, plan, recompute)
+        anew = made | new_tables(before.plan, plan, recompute)
         touched = anew | recompute
         earlier = {component.views for component in before.plan.components} if before.plan else set()
         stored = [c for c in plan.components if c.views[0] not in plan.on_demand.strategies]
@@ -120,7 +127,7 @@ class SparkEngine:
             optimizations = self._limits.optimizations
             self._now.following = followed_on_demand(before.plan, plan, anew, recompute, optimizations)
             if self._now.following is None:
-                self._now.afresh = afresh_on_demand(before.plan, plan, touched)
+                self._now.afresh = redefined_on_demand(before.plan, plan, touched)
         return frozenset(view for views in self._now.fresh for view in views) | self._now.afresh
 
     def _tables(self, plan: ProgramPlan, before: Installed) -> tuple[dict[str, FrameTable], frozenset[str]]:

@@ -1,5 +1,5 @@
-"""Changes of programs and of rows that are not stored.
+"""Rules that compute changes of views without stored rows.
 
-Old and new rules, or changed rows, in; the rules that compute what follows out. Read `change_rules`,
-`changes_of_rules`.
+In: a program, or an old and a new one. Out: rules that derive the net changes. Read `change_rules` (shared by all
+strategies without stored views), `changes_of_rules` (changed programs), `screening` (irrelevant rows).
 """

@@ -1,10 +1,11 @@
-"""Rules that all algorithms without stored views share: what drives a change, and when a candidate is a net change."""
+"""Rules that all strategies without stored views share: the drivers of a change, and the tests for net changes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from upshot.check.names.variables import variables
 from upshot.check.program import Clause, Literal
 from upshot.rewrite.demand.demand import NETTING, DemandBuilder, guards
 from upshot.rewrite.shapes import atoms_of
@@ -13,14 +14,14 @@ from upshot.syntax.ast import Atom, Not
 OPPOSITE = {"plus": "minus", "minus": "plus"}
 SIGN = {"plus": "ins", "minus": "del"}
 DERIVED_IN = {"plus": "new", "minus": "old"}
-"""The state in which the derivations of a change are; in the other one they must not be for it to be a net change."""
+"""The state in which a changed row is derivable; a net change is not derivable in the other state."""
 ABSENT_IN = {"plus": "old", "minus": "new"}
 
 
 @dataclass(frozen=True, slots=True)
 class Differential:
-    """A clause driven by the change of one of its atoms: `driver` is the atom over the change's relation, `rest`
-    the other literals."""
+    """A clause driven by the change of one of its atoms: `driver` is that atom over the relation of the change, `rest`
+    are the other literals."""
 
     number: int
     driver: Atom
@@ -30,9 +31,9 @@ class Differential:
 def differentials(
     demand: DemandBuilder, clause: Clause, sign: str, own: Mapping[str, str] | None = None, layer: Collection[str] = ()
 ) -> Iterator[Differential]:
-    """One per atom of the clause whose change can add (`plus`) or take away (`minus`) solutions. What enters a negated
-    relation takes solutions away, what leaves it brings new ones. Views of `layer` drive by their states `own` instead
-    of by net changes."""
+    """One for each atom of the clause whose change can add (`plus`) or remove (`minus`) solutions. Insertions into a
+    negated relation remove solutions, deletions from it add some. For views of `layer`, the states in `own` drive
+    instead of the net changes."""
     for number, (position, atom, negated) in enumerate(atoms_of(clause), start=1):
         against = OPPOSITE[sign] if negated else sign
         if atom.relation in demand.stored:
@@ -47,20 +48,21 @@ def differentials(
 
 
 def add_net_rule(
-    demand: DemandBuilder, view: str, sign: str, candidates: str, *, name: str, asked_behind: int | None = None
+    demand: DemandBuilder, view: str, sign: str, candidates: str, *, name: str, query_gate: int | None = None
 ) -> None:
-    """`p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, each candidate asked for in that state first,
-    behind a gate if there is one for that."""
+    """Add `p_plus :- candidates, !p.` or `p_minus :- candidates, !p_new.`, and the queries for the candidates in that
+    state, behind `query_gate` if there is one."""
     row, types, state = demand.row(view), demand.row_types(view), ABSENT_IN[sign]
     candidate = Atom(candidates, row)
-    demand.ask(Atom(view, row), state, types, (candidate,), types, gate=asked_behind)
+    demand.request_rows(Atom(view, row), state, types, (candidate,), types, gate=query_gate)
     absent = Not(Atom(demand.name(view, state), row))
     gate = demand.gate(view, NETTING)
     demand.add(name, Atom(demand.name(view, sign), row), (candidate, absent), types, gate=gate, rows={0, 1})
 
 
 def add_group_changes(demand: DemandBuilder, clause: Clause) -> None:
-    """The net changes of a view of aggregate values: the groups that a change touches are folded in both states."""
+    """Add the rules for the net changes of an aggregate view: the groups that a change touches, folded in both
+    states."""
     view, head = clause.head.relation, clause.head.args
     rows = clause.body[0]
     assert isinstance(rows, Atom)
@@ -74,8 +76,7 @@ def add_group_changes(demand: DemandBuilder, clause: Clause) -> None:
         demand.add("T", touched, (Atom(demand.name(rows.relation, state), rows.args),), clause.types, source=clause)
     for sign, state in DERIVED_IN.items():
         value = Atom(view, head)
-        names = [term.name for term in group if hasattr(term, "name")]
-        demand.ask(value, state, names, (touched,), clause.types, clause)
+        demand.request_rows(value, state, variables(touched), (touched,), clause.types, clause)
         candidate = Atom(demand.name(view, f"{sign}_value"), head)
         folded = Atom(demand.name(view, state), head)
         demand.add("V", candidate, (touched, folded), clause.types, source=clause)

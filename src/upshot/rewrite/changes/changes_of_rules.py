@@ -1,22 +1,22 @@
-"""Propagation and filtration when the rules change as well: old and new are states of the data *and* of the rules.
+"""Propagation and filtration for changes of rules: the old and new states differ in data *and* rules.
 [Harrison & Dietrich 1994]
 
-Whatever an added rule derives in the new state is a potential addition, whatever a removed one derived in the old state
-a potential removal; both are proven in the other state, under its rules, and propagated like any other.
+Rows that an added rule derives in the new state are potential additions, rows that a removed rule derived in the old
+state potential removals. Both are tested in the other state, under its rules, and propagated like other changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from upshot.check.program import CheckedProgram, Clause
+from upshot.check.program import CheckedProgram
 from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
 from upshot.core.optimizations import ALL, Optimizations
 from upshot.rewrite.changes.change_rules import DERIVED_IN, add_group_changes, add_net_rule, differentials
 from upshot.rewrite.demand.demand import IN_BODIES, DemandBuilder, DemandProgram, DerivedRule
-from upshot.rewrite.demand.query_rules import add_query_rules
-from upshot.rewrite.shapes import aggregate_of
+from upshot.rewrite.demand.magic_sets import add_query_rules
+from upshot.rewrite.shapes import aggregate_of, clauses_by_head
 from upshot.syntax.ast import Atom
 
 
@@ -26,11 +26,11 @@ def changes_of_rules(
     views: Mapping[str, Collection[str]],
     optimizations: Optimizations = ALL,
 ) -> DemandProgram | None:
-    """The rules that compute the net changes of views which are not stored, from one program in normal form to another.
-    `views` names those of either program, under `before` and `after`; all others are stored.
+    """The rules that compute the net changes of unstored views from one normal-form program to another. `views` has the
+    unstored views of the two programs under `before` and `after`; all others are stored.
 
-    None if the rows cannot follow: a relation has other columns, an aggregate is defined otherwise, or the rules of
-    both programs together are not stratified.
+    None if the changes cannot be computed from the rules: a relation has other columns, an aggregate another
+    definition, or the rules of both programs together are not stratified.
     """
     both = _united(before, after, views)
     if both is None:
@@ -39,8 +39,8 @@ def changes_of_rules(
     stored = {view for layer in both.strata for view in layer if view not in unstored}
     demand = DemandBuilder(both, stored=stored, optimizations=optimizations)
     demand.of_changes = True
-    demand.clauses = _by_head(after, both)
-    demand.clauses_before = _by_head(before, both)
+    demand.clauses = clauses_by_head(after.clauses)
+    demand.clauses_before = clauses_by_head(before.clauses)
     shared = [view for layer in both.strata for view in layer if view in views["before"] and view in views["after"]]
     start = Atom(demand.part("rules_changed", "", {}), ())
     demand.add("C", start, (), {})
@@ -58,8 +58,9 @@ def _united(
     before: CheckedProgram, after: CheckedProgram, views: Mapping[str, Collection[str]]
 ) -> CheckedProgram | None:
     """A program with the relations and clauses of both."""
+    old, new = clauses_by_head(before.clauses), clauses_by_head(after.clauses)
     for name in before.schemas.keys() & after.schemas.keys():
-        was, now = (tuple(c for c in each.clauses if c.head.relation == name) for each in (before, after))
+        was, now = old[name], new[name]
         folds = any(aggregate_of(clause) is not None for clause in (*was, *now))
         if before.schemas[name].types != after.schemas[name].types or (folds and was != now):
             return None
@@ -74,15 +75,8 @@ def _united(
     return CheckedProgram(schemas, clauses, {}, strata)
 
 
-def _by_head(program: CheckedProgram, both: CheckedProgram) -> dict[str, list[Clause]]:
-    found: dict[str, list[Clause]] = {name: [] for name in both.schemas}
-    for clause in program.clauses:
-        found[clause.head.relation].append(clause)
-    return found
-
-
 def _add_sign(demand: DemandBuilder, view: str, sign: str, start: Atom) -> None:
-    """`start` holds from the beginning: it drives the rules that came or went, once."""
+    """Add the changes of one sign; `start` is true from the beginning, and drives added or removed rules once."""
     potential, state = demand.name(view, f"{sign}_potential"), DERIVED_IN[sign]
     assert demand.clauses_before is not None
     now, others = demand.clauses[view], demand.clauses_before[view]

@@ -1,4 +1,4 @@
-"""Demand programs as a person reads them."""
+"""Print demand programs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import replace
 from upshot.check.names.variables import atoms
 from upshot.check.printing import print_checked
 from upshot.check.program import CheckedProgram
+from upshot.core.precedence import reachable
 from upshot.rewrite.changes.change_rules import ABSENT_IN, DERIVED_IN
-from upshot.rewrite.demand.demand import DemandProgram, DemandRule, Meaning, RowOrigin, levels
+from upshot.rewrite.demand.demand import INPUTS, DemandProgram, DemandRule, Meaning, RowOrigin, levels
 from upshot.rewrite.listing import ListedRule, RuleListing, literals, nothing_listed, printed, relations_of
-from upshot.rewrite.shapes import atoms_of
+from upshot.rewrite.shapes import atoms_of, clauses_by_head, relations_read
 
 ANY_TIME = "any time"
-"""The phase of a rule that waits for no stage."""
+"""The phase of a rule without a gate."""
 
 _STATE = {"old": "before the change", "new": "after the change"}
 _CHANGES = {"ins": "insertions", "del": "deletions", "plus": "insertions", "minus": "deletions"}
@@ -22,10 +23,10 @@ _MOVES = {"plus": "inserted", "minus": "deleted", "ins": "inserted", "del": "del
 
 
 def list_demand(demand: DemandProgram, view: str | None = None, *, level: CheckedProgram | None = None) -> RuleListing:
-    """The relations, then the rules, each under a comment that says what it finds and the stage it waits for; of one
-    view or of all. `level`: the program whose network levels are told beside the views.
+    """The relations, then the rules, each under a comment with its purpose and stage; of one view or of all. With
+    `level`, headings show the network level of each view in that program.
 
-    It reads like a program and is none: what a stage means is not part of the language.
+    The listing reads like a program, but stages are not part of the language.
     """
     rules = demand.rules if view is None else _about(demand, view)
     if not rules:
@@ -34,7 +35,7 @@ def list_demand(demand: DemandProgram, view: str | None = None, *, level: Checke
     lines = list(_declarations(demand, names))
     if any(rule.gate is not None for rule in rules):
         lines += ["", "// Rules of a stage wait until no other rule has anything to do, the lowest stage first."]
-    words = _timeless if all(meaning.held is not RowOrigin.CHANGE for meaning in demand.relations.values()) else str
+    words = _stateless if all(meaning.origin is not RowOrigin.CHANGE for meaning in demand.relations.values()) else str
     groups: dict[str, list[ListedRule]] = {}
     for rule in _listed(demand, rules, levels(level) if level is not None else {}):
         groups.setdefault(rule.about, []).append(replace(rule, finds=words(rule.finds)))
@@ -58,50 +59,44 @@ def _listed(demand: DemandProgram, rules: Iterable[DemandRule], depth: dict[str,
         yield ListedRule(rule.name, about, phase, finds, *literals(rule.clause), origin)
 
 
-def _timeless(text: str) -> str:
-    """The text without states: where nothing changes there is one."""
+def _stateless(text: str) -> str:
+    """The text without states: if nothing changes, there is only one."""
     for words in _STATE.values():
         text = text.replace(f" {words}", "")
     return text
 
 
 def _declarations(demand: DemandProgram, names: Collection[str]) -> Iterator[str]:
-    """The declarations, inputs first, each with its content."""
-    given = [name for name in demand.schemas if name in names and demand.relations[name].held in _GIVEN]
-    made = [name for name in demand.schemas if name in names and name not in given]
-    for name in (*given, *made):
+    """The declarations; inputs come first, each with a comment."""
+    inputs = [name for name in demand.schemas if name in names and demand.relations[name].origin in INPUTS]
+    derived = [name for name in demand.schemas if name in names and name not in inputs]
+    for name in (*inputs, *derived):
         declared = print_checked(CheckedProgram({name: demand.schemas[name]}, (), {}, ())).rstrip("\n")
-        yield f"{declared}  // {_holds(demand.relations[name])}" if name in given else declared
+        yield f"{declared}  // {_content(demand.relations[name])}" if name in inputs else declared
 
 
-def _holds(meaning: Meaning) -> str:
-    if meaning.held is RowOrigin.CHANGE:
+def _content(meaning: Meaning) -> str:
+    if meaning.origin is RowOrigin.CHANGE:
         return f"the {_CHANGES[meaning.state]} of {meaning.relation}"
     return f"{meaning.relation} {_STATE[meaning.state]}"
 
 
 def _about(demand: DemandProgram, view: str) -> tuple[DemandRule, ...]:
-    """The rules of the view, and of the views that were put in for it."""
-    wanted, grown = {view}, True
-    results = {meaning.relation for meaning in demand.relations.values() if meaning.held in (RowOrigin.NET, *_GIVEN)}
-    while grown:
-        read = {
-            atom.relation
-            for rule in demand.rules
-            if rule.source is not None and rule.source.head.relation in wanted
-            for _, atom, _ in atoms_of(rule.source)
-        }
-        found = {name for name in read if name not in results} - wanted
-        wanted |= found
-        grown = bool(found)
-    return tuple(rule for rule in demand.rules if _view_of(rule, demand) in wanted)
+    """The rules of the view and of its auxiliary views, whose changes are not reported."""
+    results = {meaning.relation for meaning in demand.relations.values() if meaning.origin in (RowOrigin.NET, *INPUTS)}
+    sources = clauses_by_head(rule.source for rule in demand.rules if rule.source is not None)
+
+    def auxiliaries(name: str) -> set[str]:
+        return {read for clause in sources[name] for read in relations_read(clause)} - results
+
+    views = reachable([view], auxiliaries)
+    return tuple(rule for rule in demand.rules if _view_of(rule, demand) in views)
 
 
 def _view_of(rule: DemandRule, demand: DemandProgram) -> str:
-    """The view that the rule works for."""
-    return (
-        rule.source.head.relation if rule.source is not None else demand.relations[rule.clause.head.relation].relation
-    )
+    """The view whose changes or rows the rule helps to compute."""
+    head = rule.source.head if rule.source is not None else None
+    return head.relation if head is not None else demand.relations[rule.clause.head.relation].relation
 
 
 def _heading(rule: DemandRule, demand: DemandProgram, depth: dict[str, int]) -> str:
@@ -112,16 +107,16 @@ def _heading(rule: DemandRule, demand: DemandProgram, depth: dict[str, int]) -> 
 
 
 def _is_query(rule: DemandRule, demand: DemandProgram) -> bool:
-    """Test whether the rule answers questions: it is driven by what was asked for, or by a step from there."""
+    """Test whether the rule answers queries: bindings drive it, or an intermediate result that they lead to."""
     if not rule.clause.body:
         return True
     first = next(iter(_relations_read(rule)), None)
     if first is None:
         return False
     meaning = demand.relations[first]
-    if meaning.held is RowOrigin.ASKED or meaning.state.endswith("_groups"):
+    if meaning.origin is RowOrigin.BINDINGS or meaning.state.endswith("_groups"):
         return True
-    if meaning.held is not RowOrigin.PART or not meaning.state.startswith(f"{meaning.relation}_sup"):
+    if meaning.origin is not RowOrigin.PART or not meaning.state.startswith(f"{meaning.relation}_sup"):
         return False
     return any(_is_query(other, demand) for other in demand.rules if other.clause.head.relation == first)
 
@@ -134,8 +129,8 @@ def _relations_read(rule: DemandRule) -> Iterator[str]:
 
 def _words(rule: DemandRule, demand: DemandProgram) -> str:
     head = demand.relations[rule.clause.head.relation]
-    match head.held:
-        case RowOrigin.ASKED:
+    match head.origin:
+        case RowOrigin.BINDINGS:
             state = head.state.split(" ")[0]
             if not rule.clause.body:
                 return "the question"
@@ -145,7 +140,7 @@ def _words(rule: DemandRule, demand: DemandProgram) -> str:
         case RowOrigin.NET | RowOrigin.PART:
             return _step(rule, head)
         case _:
-            raise AssertionError("no rule gives what is given")
+            raise AssertionError("inputs have no rules")
 
 
 def _found(rule: DemandRule, demand: DemandProgram) -> str:
@@ -183,11 +178,8 @@ def _step(rule: DemandRule, head: Meaning) -> str:
 
 
 def _through(rule: DemandRule) -> str:
-    """The literal of the source whose change drives the rule, from the number in the rule's name."""
+    """The literal of the source whose change drives the rule; its number is part of the rule's name."""
     if rule.source is None or not rule.name[1:].isdigit():
         return ""
     _, atom, negated = list(atoms_of(rule.source))[int(rule.name[1:]) - 1]
     return f"{'!' if negated else ''}{atom.relation}"
-
-
-_GIVEN = (RowOrigin.STORED, RowOrigin.CHANGE)

@@ -1,4 +1,4 @@
-"""Non-linear closure as linear recursion, where the two are provably the same."""
+"""Rewrite non-linear closures to equivalent linear recursion."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from itertools import permutations
 from upshot.check.names.variables import fresh_name, occurrences, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.shapes import atoms_of, retyped
+from upshot.rewrite.shapes import atoms_of, retyped, row_atom
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Call, Comparison, Not, Term, Test, Variable, Wildcard
 
 _LONGEST = 6
-"""Bodies up to this many literals are compared whatever the order of their literals."""
+"""Bodies with at most this many literals are compared in every order of their literals."""
 
 
 class NotLinear(Exception):
-    """The reason that a view is left as it is, in words."""
+    """The reason why a view is not rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """`program` is None where the view is left as it is; `reason` says why, or what was done. `exits` is the view that
-    was added for the rows of the rules without recursion, empty if none was needed."""
+    """`program` is None if the view is not rewritten; `reason` explains either case. `exits` is the view that was added
+    for the rows of the rules without recursion, empty if none was needed."""
 
     program: CheckedProgram | None
     reason: str
@@ -33,29 +32,29 @@ class Linearized:
 
 
 def linearize(program: CheckedProgram, view: str) -> Linearized:
-    """The normal-form program with the one recursive rule of `view` that uses it twice turned into a linear one.
+    """Make the recursive rule of `view` that uses it twice linear, in a normal-form program.
 
     The rule must be a *composition*: `p(h) :- p(r), p(s), guards.` where column by column
 
       - the head's variables are different, each stands in its own column in r (a column *from the first*), in s (*from
         the second*) or in both (*common*), and nowhere else in r or s;
-      - every other variable of r and s stands at most once in each; one that stands in both is a *joint*, in r in a
-        column from the second and in s in a column from the first; one that stands in one of them stands nowhere else
+      - every other variable of r and s occurs at most once in each; one that occurs in both is a *joint*, in r in a
+        column from the second and in s in a column from the first; one that occurs in one of them occurs nowhere else
         in the rule;
-      - the guards, any literals that do not use p, use of all these variables joints and common ones only.
+      - the guards, literals that do not use p, use only joints and common ones of these variables.
 
-    Every other rule of p is without recursion (an *exit*), or is this rule with one of its two literals replaced by the
-    body of an exit that copies a relation: it derives nothing that the composition does not, and is left out.
+    Every other rule of p has no recursion (an *exit*), or is this rule with one of its two literals replaced by the
+    body of an exit that copies a relation: such a rule is redundant and is removed.
 
-    Law: the contents of p are the same. Write r∘s for the row that the rule makes of r and s, if it makes one. That
-    depends on: r[j] = s[i] for each joint, r[k] = s[k] for each common column, and guards over these values; NULL makes
-    an equation false wherever it comes from. Since (r∘s)[j] = s[j] in columns from the second, (s∘t)[i] = s[i] in
-    columns from the first, and common columns of rows that compose are equal, (r∘s)∘t and r∘(s∘t) are defined under
-    the same conditions, those of r∘s and s∘t, and are the same row: from r in columns from the first, from t in
-    columns from the second. So ∘ is associative. p is the least set that holds the exit rows E and is closed under ∘:
-    all products of rows of E, each equal to one bracketed to the left, (…(e1∘e2)∘…)∘en. Those are the least solution of
-    p = E ∪ p∘E, which is what the program returned says. Functors that can fail occur in exits and guards only, and
-    these meet the same values: the joint of two products is one of a row of E with the next.
+    Law: p has the same rows. Write r∘s for the row that the rule derives from r and s, if it derives one. The
+    conditions are: r[j] = s[i] for each joint, r[k] = s[k] for each common column, and guards over these values; NULL
+    makes an equation false. Since (r∘s)[j] = s[j] in columns from the second, (s∘t)[i] = s[i] in columns from the
+    first, and common columns of rows that compose are equal, (r∘s)∘t and r∘(s∘t) are defined under the same conditions,
+    those of r∘s and s∘t, and are the same row: from r in columns from the first, from t in columns from the second. So
+    ∘ is associative. p is the least set that contains the exit rows E and is closed under ∘: all products of rows of E,
+    each equal to one bracketed to the left, (…(e1∘e2)∘…)∘en. These are the least solution of p = E ∪ p∘E, which the
+    returned program computes. Functors that can fail occur in exits and guards only, and are evaluated for the same
+    values: the joint of two products is one of a row of E with the next.
     """
     clauses = [clause for clause in program.clauses if clause.head.relation == view]
     try:
@@ -72,8 +71,8 @@ def linearize(program: CheckedProgram, view: str) -> Linearized:
 def _linear_clauses(
     program: CheckedProgram, view: str, composition: Clause, uses: tuple[Atom, Atom], exits: Sequence[Clause]
 ) -> tuple[list[Clause], dict[str, Schema], str]:
-    """The clauses of the view, all schemas, and the name of the view of exit rows, empty where the exits copy relations
-    that can be read in its stead."""
+    """The clauses of the view, all schemas, and the name of the view of exit rows; the name is empty if all exits copy
+    relations, which are read instead."""
     first, second = uses
     guards = tuple(literal for literal in composition.body if literal not in uses)
     schemas = dict(program.schemas)
@@ -82,8 +81,7 @@ def _linear_clauses(
         return [*exits, *rounds], schemas, ""
     name = fresh_name(f"{view}_exit", schemas)
     schemas[name] = Schema(name, schemas[view].columns, Role.VIEW)
-    row = Atom(view, tuple(map(Variable, row_variables(schemas[view]))))
-    types = dict(zip(row_variables(schemas[view]), schemas[view].types, strict=True))
+    row, types = row_atom(schemas[view])
     made = [replace(clause, head=replace(clause.head, relation=name)) for clause in exits]
     made.append(Clause(row, (replace(row, relation=name),), types, composition.origin))
     made.append(replace(composition, body=(first, replace(second, relation=name), *guards)))
@@ -114,7 +112,7 @@ def _parts(view: str, clauses: Sequence[Clause]) -> tuple[Clause, list[Clause]]:
 
 
 def _composition(view: str, clause: Clause) -> tuple[Atom, Atom]:
-    """The two literals of a composition, the one that comes first in the product first."""
+    """The two literals of a composition, in the order of the product."""
     uses = [literal for literal in clause.body if isinstance(literal, Atom) and literal.relation == view]
     if len(uses) != 2:
         raise NotLinear(f"`{view}` is negated in its own rule")
@@ -173,14 +171,11 @@ def _columns(view: str, atom: Atom) -> dict[str, int]:
 
 
 def _copied(clause: Clause) -> bool:
-    """Test whether the exit's rows are those of one relation, its columns perhaps in another order."""
+    """Test whether the exit copies one relation, perhaps with permuted columns."""
     match clause.body:
         case (Atom(_, args),):
-            names = [term.name for term in args if isinstance(term, Variable)]
-            heads = [term.name for term in clause.head.args if isinstance(term, Variable)]
-            return (
-                len(set(names)) == len(args) and len(set(heads)) == len(clause.head.args) and set(names) == set(heads)
-            )
+            names, heads = ({t.name for t in terms if isinstance(t, Variable)} for terms in (args, clause.head.args))
+            return names == heads and len(names) == len(args) == len(clause.head.args)
         case _:
             return False
 
@@ -194,7 +189,7 @@ def _renamed(exit: Clause, literal: Atom) -> Atom:
 
 
 def _unfolded(composition: Clause, first: Atom, second: Atom, exits: Sequence[Clause]) -> Iterator[Clause]:
-    """The composition with one of its two literals replaced by what a copying exit copies."""
+    """The composition with one of its two literals replaced by the relation that an exit copies."""
     for clause in exits:
         if _copied(clause):
             for literal in (first, second):
@@ -206,7 +201,7 @@ def _unfolded(composition: Clause, first: Atom, second: Atom, exits: Sequence[Cl
 
 
 def _same_rule(one: Clause, other: Clause) -> bool:
-    """Test whether the rules are the same but for the names of variables and the order of literals."""
+    """Test whether the rules are equal up to the names of variables and the order of literals."""
     if len(one.body) != len(other.body) or len(one.body) > _LONGEST:
         return False
     left, right = _anonymous(one), _anonymous(other)
@@ -214,7 +209,7 @@ def _same_rule(one: Clause, other: Clause) -> bool:
 
 
 def _anonymous(clause: Clause) -> Clause:
-    """The clause with a wildcard for each variable of a positive literal that stands nowhere else."""
+    """The clause with a wildcard for each variable of a positive literal that occurs once."""
     count: dict[str, int] = {}
     for literal in (clause.head, *clause.body):
         for variable in occurrences(literal):
@@ -247,7 +242,7 @@ def _agree(left: Sequence[Literal], right: Sequence[Literal]) -> bool:
 
 
 def _pairs(one: object, other: object) -> Iterator[tuple[object, object]]:
-    """The terms of two literals side by side; where the literals differ in kind, a pair that cannot agree."""
+    """Corresponding terms of two literals; if the literals differ in kind, a pair that cannot be equal."""
     match one, other:
         case (Atom(a, xs), Atom(b, ys)) | (Test(a, xs), Test(b, ys)) | (Call(a, xs), Call(b, ys)):
             if a != b or len(xs) != len(ys):

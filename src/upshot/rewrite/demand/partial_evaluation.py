@@ -1,31 +1,31 @@
-"""Partial evaluation: constants of the rules that somebody listens to, pushed down into copies of the rules they use.
+"""Partial evaluation: push constants of rules down into specialized copies of the views that they read.
 [Harrison & Dietrich 1994, section 5]"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind
-from upshot.rewrite.shapes import aggregate_of, atoms_of, retyped
+from upshot.rewrite.shapes import aggregate_of, relations_below, retyped, with_atom
 from upshot.rewrite.stratified import stratified
-from upshot.syntax.ast import Atom, Comparison, Constant, Not, Term, Variable
+from upshot.syntax.ast import Atom, Comparison, Constant, Term, Variable
 
 MOST_COPIES = 64
-"""Beyond this many, literals stay as they are."""
+"""The maximum number of specialized views."""
 
 Fixed = tuple[tuple[int, Constant], ...]
 """Columns and their values."""
 
 
 def partial_evaluation(
-    program: CheckedProgram, views: Collection[str], wanted: Collection[str]
+    program: CheckedProgram, views: Collection[str], goals: Collection[str]
 ) -> tuple[CheckedProgram, Mapping[str, str]]:
-    """The program with specialized copies for literals of the views that have constants, and the view that each copy
-    was made from. A view that is needed as a whole for the wanted ones all the same is not copied.
+    """The program with specialized copies of `views` for literals with constants, and the view that each copy was made
+    from. A view that the goals also need as a whole is not copied.
 
     `far(X) :- reach(1, X).` over `reach(X, Y) :- edge(X, Y). reach(X, Y) :- reach(X, Z), edge(Z, Y).` becomes
 
@@ -33,11 +33,11 @@ def partial_evaluation(
         reach_at(Y) :- edge(1, Y).
         reach_at(Y) :- reach_at(Z), edge(Z, Y).
     """
-    eligible = {view for view in views if view not in wanted and not _is_aggregate(program, view)}
+    eligible = {view for view in views if view not in goals and not _is_aggregate(program, view)}
     while True:
         copying = _Specialization(program, frozenset(eligible))
         clauses = copying.run()
-        needed = reached([c for c in clauses if c.head.relation in (*views, *copying.originals)], wanted)
+        needed = relations_below([c for c in clauses if c.head.relation in (*views, *copying.originals)], goals)
         whole = {original for copy, original in copying.originals.items() if copy in needed and original in needed}
         if not whole:
             break
@@ -49,21 +49,6 @@ def partial_evaluation(
 
 def _is_aggregate(program: CheckedProgram, view: str) -> bool:
     return any(aggregate_of(clause) is not None for clause in program.clauses if clause.head.relation == view)
-
-
-def reached(clauses: Sequence[Clause], wanted: Collection[str]) -> set[str]:
-    """The wanted relations, and all that they are computed from by these clauses."""
-    reads: dict[str, set[str]] = {}
-    for clause in clauses:
-        reads.setdefault(clause.head.relation, set()).update(atom.relation for _, atom, _ in atoms_of(clause))
-    found: set[str] = set()
-    waiting = list(wanted)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += reads.get(name, ())
-    return found
 
 
 @dataclass(slots=True)
@@ -91,17 +76,8 @@ class _Specialization:
         """The clause with its literals over copies, where they have constants."""
         if aggregate_of(clause) is not None:
             return clause
-        body = tuple(self._literal(literal) for literal in clause.body)
+        body = tuple(with_atom(literal, self._atom) for literal in clause.body)
         return clause if body == clause.body else retyped(replace(clause, body=body), self.schemas)
-
-    def _literal(self, literal: Literal) -> Literal:
-        match literal:
-            case Atom():
-                return self._atom(literal)
-            case Not(Atom() as atom):
-                return replace(literal, body=self._atom(atom))
-            case _:
-                return literal
 
     def _atom(self, atom: Atom) -> Atom:
         if atom.relation not in self.eligible:
@@ -124,7 +100,7 @@ class _Specialization:
         return name
 
     def _bound(self, clause: Clause, copy: str, fixed: Fixed) -> Iterator[Clause]:
-        """The clause for the rows that have these constants; none if its head has others."""
+        """The clause for rows with these constants, if its head can have them."""
         values: dict[str, Constant] = {}
         for place, constant in fixed:
             term = clause.head.args[place]
@@ -136,8 +112,8 @@ class _Specialization:
         places = dict(fixed)
         head = tuple(_value(term, values) for i, term in enumerate(clause.head.args) if i not in places)
         body = [_filled(literal, values) for literal in clause.body]
-        left = {name for literal in body for name in variables(literal)} & values.keys()
-        equations = [Comparison("=", Variable(name), values[name]) for name in values if name in left]
+        unreplaced = {name for literal in body for name in variables(literal)}
+        equations = [Comparison("=", Variable(name), values[name]) for name in values if name in unreplaced]
         made = replace(clause, head=Atom(copy, head), body=(*equations, *body))
         yield retyped(made, self.schemas)
 
@@ -152,11 +128,5 @@ def _value(term: Term, values: Mapping[str, Constant]) -> Term:
 
 
 def _filled(literal: Literal, values: Mapping[str, Constant]) -> Literal:
-    """The atom with the values in it; other literals read them through equations."""
-    match literal:
-        case Atom(args=args):
-            return replace(literal, args=tuple(_value(term, values) for term in args))
-        case Not(Atom(args=args) as atom):
-            return replace(literal, body=replace(atom, args=tuple(_value(term, values) for term in args)))
-        case _:
-            return literal
+    """The literal with values in the arguments of its atom; other literals read the values through equations."""
+    return with_atom(literal, lambda atom: replace(atom, args=tuple(_value(term, values) for term in atom.args)))

@@ -1,4 +1,4 @@
-"""Partial materialization: the rows of an unstored view that somebody asks for, as views that can be stored.
+"""Partial materialization: the queried rows of an unstored view, as views that can be stored.
 
 Magic sets as plain rules. `live(P, Y) :- parameters(P), reach(P, Y).` over
 `reach(X, Y) :- edge(X, Y).  reach(X, Z) :- reach(X, Y), edge(Y, Z).` becomes
@@ -8,8 +8,8 @@ Magic sets as plain rules. `live(P, Y) :- parameters(P), reach(P, Y).` over
     reach_bf(X, Y)     :- reach_bf_asked(X), edge(X, Y).
     reach_bf(X, Z)     :- reach_bf_asked(X), reach_bf(X, Y), edge(Y, Z).
 
-A copy holds rows of its view only, and all rows of the bindings asked for: it may stand for the view in any literal,
-negated and aggregated ones too. A rule of bindings may leave literals out: then more is asked for than needed.
+A copy has only rows of its view, and all rows of the queried bindings, so it can replace the view in any literal,
+negated and aggregated ones too. A rule for bindings may leave out literals: then more rows are queried than needed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from upshot.check.strata import stratify
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Column, Role, Schema
 from upshot.rewrite.demand.sip import is_bound
-from upshot.rewrite.shapes import disjuncts, retyped
+from upshot.rewrite.shapes import clauses_by_head, disjuncts, retyped
 from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, Formula, Not, Or, Term, Test, Variable
 
 MOST_COPIES = 256
+"""The maximum number of partial views for one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialViews:
-    """The clauses over copies, those of the copies among them, and the schemas of the copies and of what is asked."""
+    """The clauses over copies with the definitions of these copies, and the schemas of the copies and bindings."""
 
     clauses: tuple[Clause, ...]
     schemas: Mapping[str, Schema]
@@ -40,8 +41,8 @@ class PartialViews:
 def partial_views(
     program: CheckedProgram, clauses: Sequence[Clause], unstored: Collection[str], taken: Mapping[str, Schema]
 ) -> PartialViews | None:
-    """The clauses over parts of the unstored views; `taken` are the relations that the clauses define and read. None if
-    a view would be asked for as a whole, or if the rules could not be put in an order."""
+    """The clauses over partial copies of the unstored views; `taken` are the relations that the clauses define and
+    read. None if a whole view would be queried, or if the rules are not stratified."""
     copying = _Copying(program, frozenset(unstored), {**program.schemas, **taken})
     made = [copying.clause(clause, None) for clause in clauses]
     if None in made or not copying.run():
@@ -64,19 +65,15 @@ class _Copying:
     clauses: list[Clause] = field(default_factory=list)
     names: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     waiting: list[tuple[str, str]] = field(default_factory=list)
-    rules: dict[str, list[Clause]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for clause in self.program.clauses:
-            self.rules.setdefault(clause.head.relation, []).append(clause)
 
     def run(self) -> bool:
-        """Make the clauses of every copy that is asked for; whether that is possible."""
+        """Make the clauses of every queried copy; return whether that is possible."""
+        rules = clauses_by_head(self.program.clauses)
         while self.waiting:
             view, adornment = self.waiting.pop(0)
             if len(self.names) > MOST_COPIES:
                 return False
-            for clause in self.rules.get(view, ()):
+            for clause in rules[view]:
                 made = self.clause(clause, adornment)
                 if made is None:
                     return False
@@ -84,12 +81,12 @@ class _Copying:
         return True
 
     def clause(self, clause: Clause, adornment: str | None) -> Clause | None:
-        """The clause over copies, for the bindings that its view is asked for; None if it reads a view as a whole."""
-        given: tuple[Literal, ...] = ()
+        """The clause over copies, for the queried bindings of its view; None if it reads a whole view."""
+        bindings: tuple[Literal, ...] = ()
         head = clause.head
         types = dict(clause.types)
         if adornment is not None:
-            name, asked = self.names[head.relation, adornment]
+            name, queried = self.names[head.relation, adornment]
             args: list[Term] = []
             for place, letter in enumerate(adornment):
                 term = head.args[place]
@@ -99,19 +96,19 @@ class _Copying:
                     made = fresh_name(f"A{place}", types)
                     types[made] = self.taken[head.relation].columns[place].type
                     args.append(Variable(made))
-            given = (Atom(asked, tuple(args)),)
+            bindings = (Atom(queried, tuple(args)),)
             head = replace(head, relation=name)
-        body = self._body(clause.body, given, {name for each in given for name in variables(each)}, clause)
+        body = self._body(clause.body, bindings, {name for each in bindings for name in variables(each)}, clause)
         if body is None:
             return None
-        return retyped(replace(clause, head=head, body=(*given, *body), types=types), {**self.taken, **self.schemas})
+        return retyped(replace(clause, head=head, body=(*bindings, *body), types=types), {**self.taken, **self.schemas})
 
     def _body(
-        self, literals: Sequence[Literal], given: Sequence[Literal], bound: Collection[str], clause: Clause
+        self, literals: Sequence[Literal], first: Sequence[Literal], bound: Collection[str], clause: Clause
     ) -> list[Literal] | None:
-        """The literals over copies, asked for along a chain of joins that begins with what is given and bound."""
+        """The literals over copies, which are queried along a chain of joins that starts with the literals `first`."""
         made: dict[int, Literal] = {}
-        prefix, bound = list(given), set(bound)
+        prefix, bound = list(first), set(bound)
         atoms = [place for place, literal in enumerate(literals) if isinstance(literal, Atom)]
         while atoms:
             self._filter(literals, made, prefix, bound)
@@ -135,7 +132,7 @@ class _Copying:
         return [made[place] for place in range(len(literals))]
 
     def _rank(self, literal: Formula, bound: Collection[str]) -> tuple[bool, bool, int]:
-        """Smaller is better: tied to what is bound, stored, with few free columns."""
+        """Smaller is better: shares bound variables, is stored, has few free columns."""
         assert isinstance(literal, Atom)
         known = sum(is_bound(term, bound) for term in literal.args)
         return known == 0, literal.relation in self.unstored, len(literal.args) - known
@@ -195,21 +192,21 @@ class _Copying:
         return None if failed else made
 
     def _copied(self, atom: Atom, bound: Collection[str], prefix: Sequence[Literal], clause: Clause) -> Atom | None:
-        """The atom over the part of its view that the bindings ask for; None if they bind nothing."""
+        """The atom over the part of its view with these bindings; None if no column is bound."""
         if atom.relation not in self.unstored:
             return atom
         adornment = "".join("b" if is_bound(term, bound) else "f" for term in atom.args)
         if "b" not in adornment:
             return None
-        name, asked = self._names(atom.relation, adornment)
+        name, queried = self._names(atom.relation, adornment)
         args = tuple(term for term, letter in zip(atom.args, adornment, strict=True) if letter == "b")
-        head = Atom(asked, args)
+        head = Atom(queried, args)
         if head not in prefix:
-            self._ask(head, prefix, clause)
+            self._add_bindings(head, prefix, clause)
         return replace(atom, relation=name)
 
-    def _ask(self, head: Atom, prefix: Sequence[Literal], clause: Clause) -> None:
-        """`reach_bf_asked(P) :- prefix.`; NULL is not asked for in a column that has none."""
+    def _add_bindings(self, head: Atom, prefix: Sequence[Literal], clause: Clause) -> None:
+        """Add `reach_bf_asked(P) :- prefix.`, without NULL for columns that cannot be NULL."""
         body = _connected(head, prefix)
         used = {each for literal in (head, *body) for each in variables(literal)}
         types = {each: type for each, type in clause.types.items() if each in used}
@@ -230,11 +227,11 @@ class _Copying:
             schema = self.taken[view]
             name = fresh_name(f"{view}_{adornment}", {**self.taken, **self.schemas})
             self.schemas[name] = replace(schema, name=name, role=Role.VIEW, keys=())
-            asked = fresh_name(f"{name}_asked", {**self.taken, **self.schemas})
+            queried = fresh_name(f"{name}_asked", {**self.taken, **self.schemas})
             columns = zip(schema.columns, adornment, strict=True)
             bound = tuple(Column(c.name, c.type.widest()) for c, letter in columns if letter == "b")
-            self.schemas[asked] = Schema(asked, bound, Role.VIEW)
-            self.names[key] = name, asked
+            self.schemas[queried] = Schema(queried, bound, Role.VIEW)
+            self.names[key] = name, queried
             self.waiting.append(key)
         return self.names[key]
 

@@ -3,8 +3,7 @@
     p(X) :- q(X, Y), !r(Y), Y < 3.      ∇+p(X)  all of  ∇+q(X, Y), ∇-r(Y)  for some Y with Y < 3
                                         ∇-p(X)  one of  ∇-q(X, Y), ∇+r(Y)  for each Y with which it is derived
 
-The rules that are printed for a program with one operator a rule, R∇, and the search, which takes a rule as it stands,
-both have it from here.
+Used by the printed rules R∇, over programs with one operator per rule, and by the search, over rules as written.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from upshot.check.names.variables import all_names, fresh_name
 from upshot.check.program import Clause, Literal
 from upshot.core.schema import Schema
 from upshot.core.types import Type
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.syntax.ast import Atom, Not, Term, Variable, Wildcard
+from upshot.rewrite.shapes import row_variables, without_wildcards
+from upshot.syntax.ast import Atom, Not
 
 INSERT, DELETE = "+", "-"
 REQUEST, CHANGE = "∇", "Δ"
@@ -33,14 +31,14 @@ class Signed:
     atom: Atom
 
 
-def asked(sign: str, atom: Atom) -> Signed:
+def request(sign: str, atom: Atom) -> Signed:
     return Signed(REQUEST, sign, atom)
 
 
 @dataclass(frozen=True)
 class RequestRule:
-    """A rule in normal form, in whose positive literals `_` has become a variable. `all_of` is what has to come true,
-    or to go, for its head to be derived, as far as it is not so already, in the order of its body."""
+    """A rule in normal form, with variables for the wildcards of positive literals. `all_of` are the requests, in the
+    order of the body, that must all be satisfied for the head to be derived."""
 
     clause: Clause
     all_of: tuple[Signed, ...]
@@ -49,7 +47,7 @@ class RequestRule:
 
     @cached_property
     def one_of(self) -> tuple[Signed, ...]:
-        """The literals whose change ends the derivation of the head."""
+        """The requests of which any ends the derivation of the head."""
         return tuple(replace(each, sign=_OTHER[each.sign]) for each in self.all_of)
 
     @cached_property
@@ -66,29 +64,16 @@ _OTHER = {INSERT: DELETE, DELETE: INSERT}
 
 def request_rule(clause: Clause, schemas: Mapping[str, Schema]) -> RequestRule:
     """The requests of a rule to its body."""
-    taken, types = {*clause.types, *all_names([clause.head, *clause.body])}, dict(clause.types)
-
-    def named(atom: Atom) -> Atom:
-        if not any(isinstance(term, Wildcard) for term in atom.args):
-            return atom
-        args: list[Term] = []
-        schema = schemas[atom.relation]
-        for term, column, name in zip(atom.args, schema.columns, row_variables(schema), strict=True):
-            if isinstance(term, Wildcard):
-                term = Variable(fresh_name(name, taken))
-                taken.add(term.name)
-                types[term.name] = column.type
-            args.append(term)
-        return replace(atom, args=tuple(args))
-
+    types = dict(clause.types)
     all_of: list[Signed] = []
     built_ins: list[Literal] = []
     for literal in clause.body:
         match literal:
-            case Atom():
-                all_of.append(asked(INSERT, named(literal)))
+            case Atom(relation):
+                schema = schemas[relation]
+                all_of.append(request(INSERT, without_wildcards(literal, schema, types, row_variables(schema))))
             case Not(Atom() as atom):
-                all_of.append(asked(DELETE, atom))
+                all_of.append(request(DELETE, atom))
             case _:
                 built_ins.append(literal)
     return RequestRule(clause, tuple(all_of), tuple(built_ins), types)

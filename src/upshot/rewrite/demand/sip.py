@@ -1,4 +1,4 @@
-"""Sideways information passing: in which order the literals of a body are joined, from what is bound outward."""
+"""Sideways information passing: the order in which the literals of a body are joined, from bound variables outward."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def next_literal(
     waiting: Sequence[Literal],
     bound: Collection[str],
     types: Mapping[str, Type],
-    is_asked: Callable[[Literal], bool],
+    is_queried: Callable[[Literal], bool],
     *,
     outward: bool = True,
     small: Collection[str] = (),
-    given: Collection[str] = (),
+    initial: Collection[str] = (),
     rule: Sequence[Literal] = (),
 ) -> int:
-    """The place of the literal to join next: filters as soon as they are bound; then an atom of a relation known to be
-    `small`; then an atom that continues the chain of joins, one that is stored before one that must be asked for, the
-    one with the largest bound part; negations when no atom is left that can go first; what can fail only after all that
-    does not need its result. Not `outward`: atoms as they stand, from left to right. `given`: the variables that were
-    bound before the first join. `rule`: the body that the literals are of."""
+    """The place of the literal to join next. In this order: filters whose variables are bound; an atom of a `small`
+    relation; an atom that continues the chain of joins, stored ones before queried ones, then the one with the fewest
+    free arguments; negations. A literal that can fail comes after all literals that do not need its result. Not
+    `outward`: atoms from left to right. `initial`: the variables bound before the first join. `rule`: the body that the
+    literals are from."""
     ready = [i for i, literal in enumerate(waiting) if _is_ready(literal, bound)]
     filters = [i for i in ready if not isinstance(waiting[i], Atom) and not is_negation(waiting[i])]
     for i in filters:
@@ -43,7 +43,7 @@ def next_literal(
         return independent[0]
     if independent:
         few = [i for i in independent if _relation(waiting[i]) in small]
-        return min(few or independent, key=lambda i: _rank(waiting[i], bound, given, is_asked(waiting[i])))
+        return min(few or independent, key=lambda i: _rank(waiting[i], bound, initial, is_queried(waiting[i])))
     negations = [i for i in ready if is_negation(waiting[i])]
     if len(filters) > 1 and not negations:
         use = uses(rule)
@@ -56,25 +56,24 @@ def _relation(literal: Literal) -> str:
     return literal.relation
 
 
-def _rank(literal: Literal, bound: Collection[str], given: Collection[str], asked: bool) -> tuple[int, bool, int]:
-    """Smaller is better. Literals that share no variable with each other, only with what was `given`, multiply: so a
-    literal that shares one with those joined already comes first, even if it must be asked for. A constant alone does
-    not tie a literal to the others: it would be joined with all that was found so far."""
+def _rank(literal: Literal, bound: Collection[str], initial: Collection[str], queried: bool) -> tuple[int, bool, int]:
+    """Smaller is better. Literals that share only `initial` variables multiply: so a literal that shares a variable
+    with one joined already comes first, even if it must be queried. A literal that shares only constants comes last: it
+    is a cross product."""
     assert isinstance(literal, Atom)
     names = {name for name in variables(literal) if name in bound}
     known = sum(is_bound(term, bound) for term in literal.args)
-    reached = any(name not in given for name in bound)
-    if known == len(literal.args) or any(name not in given for name in names):
-        tie = 0
+    if known == len(literal.args) or any(name not in initial for name in names):
+        product = 0
     elif names:
-        tie = 1 if reached else 0
+        product = 1 if any(name not in initial for name in bound) else 0
     else:
-        tie = 2
-    return tie, asked, len(literal.args) - known
+        product = 2
+    return product, queried, len(literal.args) - known
 
 
 def _is_ready(literal: Literal, bound: Collection[str]) -> bool:
-    """Test whether everything is bound that the literal needs and does not bind itself."""
+    """Test whether all variables are bound that the literal needs and cannot bind."""
     match literal:
         case Atom():
             return True
@@ -113,7 +112,7 @@ def equated(literal: Literal) -> set[str]:
 
 
 class Use(IntEnum):
-    """The use of the value that a literal computes; of those that can fail, the first here is computed first."""
+    """The use of a computed value. Of the literals that can fail, those with the smallest use are computed first."""
 
     TEST = 0
     JOIN = 1
@@ -121,9 +120,10 @@ class Use(IntEnum):
 
 
 def uses(body: Sequence[Literal]) -> dict[Literal, Use]:
-    """For each literal in the body of a rule, what it is for: a test that can reject a binding, or that and what such a
-    test needs; a join; or only the head. An equation is a test if another one, or a single atom, has a value for what
-    it computes. All plans of the rule go by this, so that they compute in one order, whatever drives them."""
+    """The use of each literal in the body of a rule: TEST if it is a test that can reject a binding, or computes a
+    value for one; JOIN if it computes a value for a join; else HEAD. An equation is a test if another equation or an
+    atom also binds its variable. All plans of the rule depend on this, so that they compute in one order, whatever
+    drives them."""
     targets = [equated(literal) for literal in body]
     defined = Counter(name for names in targets for name in names)
     makers: dict[str, list[int]] = {}

@@ -1,5 +1,5 @@
 """Programs in normal form.
 
-Checked programs in; programs with flat terms, one aggregate a rule and safe negations out. Read `normal_form`, which
-calls the others in order.
+In: a checked program. Out: an equivalent one with flat terms, one aggregate per rule and safe negations. Read
+`normal_form`, which calls the passes in order; `operators` and `unfold` are used by single strategies.
 """

@@ -1,4 +1,4 @@
-"""Computed values get variables of their own."""
+"""Give every computed value a variable of its own."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def flatten_terms(program: CheckedProgram) -> CheckedProgram:
 
     `p(X + 1) :- r(X, Y), Y * 2 < X.` becomes `p(V_1) :- r(X, Y), V = Y * 2, V < X, V_1 = X + 1.`
 
-    An equation does not hold if its value is NULL. Where a NULL value would be let through (in the head, in a negated
-    literal, under `is_null`) and the types allow it, the clause is split, and the NULL case tested with `is_null`.
+    An equation is false if its value is NULL. Where NULL would be accepted (in the head, in a negated literal, under
+    `is_null`) and the types allow it, the clause is split, and the NULL case tested with `is_null`.
     """
     clauses = [flat for clause in program.clauses for flat in _flattened(clause, program.schemas)]
     if clauses == list(program.clauses):
@@ -49,7 +49,7 @@ def _flattened(clause: Clause, schemas: Mapping[str, Schema]) -> list[Clause]:
 
 
 def _has_call(literal: Literal) -> bool:
-    """Test whether a call stands elsewhere than in `Variable = f(…)` over variables and constants."""
+    """Test whether a call occurs elsewhere than in `Variable = f(…)` over variables and constants."""
     match literal:
         case Not(Atom() | Test() as body):
             return _has_call(body)
@@ -64,20 +64,20 @@ def _has_call(literal: Literal) -> bool:
 
 
 def _contradicts(body: Iterable[Literal]) -> bool:
-    """Test whether a variable must be NULL and take part in a comparison."""
+    """Test whether a variable must be NULL and occurs in a comparison."""
     null = {name for each in body if isinstance(each, Test) and each.name == "is_null" for name in variables(each)}
     return any(isinstance(each, Comparison) and null & {*variables(each)} for each in body)
 
 
 @dataclass(slots=True)
 class _Flattening:
-    """`types` grows by the variables that are made; `nullable` are those of the clause that NULL can reach."""
+    """`types` grows by the fresh variables; `nullable` are the variables of the clause that NULL can reach."""
 
     types: dict[str, Type]
     nullable: frozenset[str]
 
     def literal(self, literal: Literal) -> list[Alternative]:
-        """The literals that may stand in the literal's place; it holds where one of the alternatives does."""
+        """The alternatives that replace the literal: it is true where one of them is."""
         match literal:
             case Atom(_, args):
                 terms, equations = self._terms(args)
@@ -111,7 +111,7 @@ class _Flattening:
         ]
 
     def _null_tests(self, term: Term) -> list[Test]:
-        """The tests any of which says that a call is NULL; none for a variable or constant, which stays as it is."""
+        """Tests for NULL in a call: it is NULL if any of them is true. Variables and constants need none."""
         if not isinstance(term, Call):
             return []
         return [Test("is_null", (Variable(name),)) for name in variables(term) if name in self.nullable]
@@ -131,7 +131,7 @@ class _Flattening:
         return tuple(term for term, _ in flat), [each for _, equations in flat for each in equations]
 
     def _term(self, term: Term) -> tuple[Term, list[Literal]]:
-        """The term without calls, and the equations of the variables that stand for them, inner ones first."""
+        """The term with variables in place of its calls, and their equations, inner calls first."""
         equations: list[Literal] = []
 
         def visit(node: Term, parts: tuple[Term, ...]) -> Term:

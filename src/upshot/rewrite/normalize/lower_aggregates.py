@@ -1,4 +1,4 @@
-"""Make a view of every aggregate, one row per group, so that the cost of a change follows the groups it touches."""
+"""Make a view of every aggregate, one row per group, so that a change costs as much as the groups that it touches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from upshot.core.errors import ProgramError
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Type
-from upshot.rewrite.normalize.occurrences import binders, injected, needed_by, substitute, substitute_in, visible
+from upshot.rewrite.normalize.occurrences import binders, injected, needed_by, substitute, visible
 from upshot.rewrite.normalize.term_type import term_type, zero
-from upshot.rewrite.shapes import aggregates, disjuncts, is_aggregate_clause, retyped
+from upshot.rewrite.shapes import aggregates, disjuncts, is_aggregate_clause, retyped, without_wildcards
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import (
     Aggregate,
@@ -37,11 +37,11 @@ from upshot.values.aggregates import AGGREGATES
 from upshot.values.functors import bare_name
 
 # ---- split null groups -------------------------------------------------------------------------------------
-# An aggregate that uses an outer variable which may be NULL: NULL and the other values get a clause each.
+# An aggregate can use an outer variable that may be NULL: then NULL and the other values get one clause each.
 
 
 def split_null_groups(clause: Clause, schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:
-    """The clause, or clauses that mean the same, in which no aggregate can have solutions for a NULL outer value.
+    """Equivalent clauses in which no aggregate can have solutions for an outer value that is NULL.
 
     Groups are found by a join, and NULL joins with nothing. That is right for `count : { r(X, Y) }`, which has no
     solution if X is NULL, and wrong for `count : { r(Y), !s(X, Y) }`, which then counts every Y.
@@ -59,7 +59,7 @@ def split_null_groups(clause: Clause, schemas: Mapping[str, Schema]) -> tuple[Cl
 
 
 def _open_to_null(clause: Clause, schemas: Mapping[str, Schema]) -> str | None:
-    """A variable that may be NULL outside while the body of an aggregate that uses it still has solutions."""
+    """A variable that may be NULL outside an aggregate whose body uses it and can still have solutions."""
     found = aggregates(clause)
     places = {position for position, _, _ in found}
     plain = tuple(literal for i, literal in enumerate(clause.body) if i not in places)
@@ -86,16 +86,17 @@ def _rejects_null(literals: Iterable[Literal], name: str) -> bool:
 
 
 def _split(clause: Clause, name: str) -> list[Clause]:
-    """The clause where the variable is not NULL, and where it is."""
+    """The clause for values of the variable other than NULL, and the clause for NULL."""
     test = Test("is_null", (Variable(name),))
-    given = replace(clause, body=(*clause.body, Not(test)), types={**clause.types, name: clause.types[name].required()})
+    types = {**clause.types, name: clause.types[name].required()}
+    present = replace(clause, body=(*clause.body, Not(test)), types=types)
     body: list[Literal] = []
     for literal in clause.body:
         changed = _for_null(literal, name, clause.types)
         if changed is None:
-            return [given]
+            return [present]
         body.append(changed)
-    return [given, replace(clause, body=(*body, test))]
+    return [present, replace(clause, body=(*body, test))]
 
 
 def _for_null(literal: Literal, name: str, types: Mapping[str, Type]) -> Literal | None:
@@ -107,13 +108,13 @@ def _for_null(literal: Literal, name: str, types: Mapping[str, Type]) -> Literal
             def change(variable: Variable) -> Term:
                 return null if variable.name == name else variable
 
-            bodies = disjuncts(substitute_in(formula, change))
+            bodies = disjuncts(substitute(formula, change))
             simple = [_simplified(body) for body in bodies]
             goal = None if target is None else substitute(target, change)
             if any(body is not None for body in simple) and (goal is None or not _is_null(goal)):
-                # An alternative that is false stays: its variables decide which of the others' are counted.
-                left = [And(whole if body is None else body) for body, whole in zip(simple, bodies, strict=True)]
-                made = left[0] if len(left) == 1 else Or(tuple(left))
+                # An alternative that is false stays: its variables decide which variables of the others are counted.
+                parts = [And(whole if body is None else body) for body, whole in zip(simple, bodies, strict=True)]
+                made = parts[0] if len(parts) == 1 else Or(tuple(parts))
                 return replace(literal, right=Aggregate(function, goal, made, span=aggregate.span))
             return replace(literal, right=zero(types[value])) if AGGREGATES[function].of_nothing else None
         case _:
@@ -121,7 +122,7 @@ def _for_null(literal: Literal, name: str, types: Mapping[str, Type]) -> Literal
 
 
 def _simplified(literals: Iterable[Literal]) -> tuple[Literal, ...] | None:
-    """The literals that NULL leaves open, or None if it makes one of them false."""
+    """The literals whose truth NULL does not decide, or None if it makes one of them false."""
     kept = []
     for literal in literals:
         known = _truth(literal)
@@ -133,7 +134,7 @@ def _simplified(literals: Iterable[Literal]) -> tuple[Literal, ...] | None:
 
 
 def _truth(literal: Literal) -> bool | None:
-    """Test whether a literal holds because a term of it is NULL; None if no term is."""
+    """The truth of a literal of which a term is NULL; None if no term is."""
     match literal:
         case Test("is_null", (argument,)):
             return True if _is_null(argument) else None
@@ -149,7 +150,7 @@ def _truth(literal: Literal) -> bool | None:
 
 
 def _is_null(term: Term) -> bool:
-    """Test whether the term is NULL whatever its variables are: functors on NULL give NULL."""
+    """Test whether the term is NULL for all values of its variables: functors return NULL for NULL."""
     if not isinstance(term, Call | Constant):
         return False
     return any(isinstance(each, Constant) and each.value is None for each in subterms(term))
@@ -168,9 +169,9 @@ def lower_aggregates(program: CheckedProgram) -> CheckedProgram:
         p_count(X, N) :- p_count_rows(X, _), N = count : { p_count_rows(X, Any) }.
         p_count_rows(X, Any) :- r(Any, X).
 
-    The rows hold all variables of the aggregate's body, since its distinct solutions are what is folded; a relation
-    that has exactly these columns, those of the group first, is used as it is. An aggregate that occurs twice is made
-    once, and aggregates over the same rows share them. A clause of that shape is its view's only clause.
+    The rows have all variables of the aggregate's body as columns, since its distinct solutions are folded; a relation
+    with exactly these columns, those of the group first, is used as it is. An aggregate that occurs twice has one view,
+    and aggregates over the same rows share these. A clause of that shape is its view's only clause.
     """
     lowering = _AggregateLowering(program)
     diagnostics: list[Diagnostic] = []
@@ -204,8 +205,8 @@ class _FoundAggregate:
 
 @dataclass(slots=True)
 class _AggregateLowering:
-    """The views made so far: `views` by the meaning of their clauses; `layers` the views a view is recursive with;
-    `contexts` the literals that a step view (see `_stepped`) stands for."""
+    """The views made so far: `views` by the meaning of their clauses; `layers` maps a view to the views that it is
+    mutually recursive with, `contexts` a step view (see `_stepped`) to the literals that it replaces."""
 
     program: CheckedProgram
     schemas: dict[str, Schema] = field(init=False)
@@ -219,8 +220,8 @@ class _AggregateLowering:
         self.layers = {view: set(layer) for layer in self.program.strata for view in layer}
 
     def lowered(self, clause: Clause) -> list[Clause]:
-        """Clauses that mean the same with one aggregate less, and the definitions they need; the clause itself if it
-        has none."""
+        """Equivalent clauses with one aggregate less, and the definitions that they need; the clause itself if it has
+        none."""
         found = [_FoundAggregate(*each) for each in aggregates(clause)]
         if not found:
             return [clause]
@@ -262,8 +263,8 @@ class _AggregateLowering:
         return self.views[key], made
 
     def _surroundings(self, clause: Clause) -> tuple[Literal, ...]:
-        """The literals around the aggregates that do not depend on the clause's own view, those that a step view stands
-        for before the step view itself."""
+        """The literals around the aggregates that do not depend on the clause's own view; the literals that a step view
+        replaces come before the step view."""
         known: list[Literal] = []
         for literal in clause.body:
             if isinstance(literal, Atom):
@@ -276,8 +277,8 @@ class _AggregateLowering:
     def _stepped(
         self, clause: Clause, chosen: _FoundAggregate, exists: Sequence[Literal], empty: Sequence[Literal]
     ) -> list[Clause]:
-        """Two clauses for a step view that joins what is known so far with the value, and the rest of the clause over
-        it: two clauses per aggregate instead of two to the number of aggregates.
+        """Two clauses for a step view that joins the literals bound so far with the value, and the rest of the clause
+        over it: two clauses per aggregate, where expansion would give two to the power of the number of aggregates.
         """
         places = {position for position, _, _ in aggregates(clause)}
         plain = [literal for i, literal in enumerate(clause.body) if i not in places]
@@ -315,7 +316,7 @@ class _AggregateLowering:
 
 
 def _next(clause: Clause, found: Sequence[_FoundAggregate]) -> _FoundAggregate:
-    """An aggregate whose outer variables are bound without the others, one that costs no second clause if there is."""
+    """An aggregate whose outer variables are bound without the others; if possible, one that needs no second clause."""
     places = {each.position for each in found}
     outside = visible(clause.head, clause.body)
     bound = binders([literal for i, literal in enumerate(clause.body) if i not in places], outside)
@@ -324,14 +325,14 @@ def _next(clause: Clause, found: Sequence[_FoundAggregate]) -> _FoundAggregate:
 
 
 def _value_type(clause: Clause, chosen: _FoundAggregate) -> Type:
-    """The type of the aggregate's value. A sum may have more digits than the column that the clause takes it to, or
-    joins it with: there it is compared, or found too large."""
+    """The type of the aggregate's value. A sum may have more digits than the column that it is joined with or stored
+    in: it is compared, or rejected as too large, there."""
     type = clause.types[chosen.value].required()
     return type.widest() if chosen.aggregate.function == "sum" else type
 
 
 def _with_own_value(clause: Clause, chosen: _FoundAggregate) -> Clause:
-    """The clause with the aggregate on a variable that does not occur in the aggregate."""
+    """The clause with the aggregate equated to a variable that does not occur in the aggregate."""
     own = fresh_name(bare_name(chosen.aggregate.function).capitalize(), clause.types)
     literals = [
         Comparison("=", Variable(own), chosen.aggregate),
@@ -365,8 +366,8 @@ def _aggregate_clause(
 
 @dataclass(frozen=True, slots=True)
 class AggregateRows:
-    """One column per variable of the aggregate's body, the outer ones first; of a body with alternatives, per variable
-    that all of them have. `target` is what is folded over them."""
+    """The rows that an aggregate folds: one column per variable that all alternatives of its body have, outer variables
+    first. `target` is the folded term."""
 
     names: tuple[str, ...]
     types: tuple[Type, ...]
@@ -376,12 +377,12 @@ class AggregateRows:
     origin: Span | None
 
     def clauses(self, name: str) -> list[Clause]:
-        """The clauses that define the rows as a view of that name, one for each alternative of the body."""
+        """The clauses that define the rows as the view `name`, one for each alternative of the body."""
         head = Atom(name, tuple(map(Variable, self.names)))
         return [Clause(head, body, self.all_types, self.origin) for body in self.bodies]
 
     def stored_in(self) -> str | None:
-        """The relation that has exactly these rows already, if the body is nothing but a literal of it."""
+        """The relation that has exactly these rows, if the body is a single literal of it."""
         match self.bodies:
             case ((Atom(relation, args),),) if args == tuple(map(Variable, self.names)):
                 return relation
@@ -389,14 +390,14 @@ class AggregateRows:
                 return None
 
     def meaning(self) -> object:
-        """A key that is equal for rows that differ in the names of variables only."""
+        """A key that is equal for definitions that differ in the names of variables only."""
         numbers: dict[str, Variable] = {}
 
         def change(variable: Variable) -> Term:
             return numbers.setdefault(variable.name, Variable(f"V{len(numbers)}"))
 
-        head = substitute_in(Atom("", tuple(map(Variable, self.names))), change)
-        bodies = tuple(tuple(substitute_in(literal, change) for literal in body) for body in self.bodies)
+        head = substitute(Atom("", tuple(map(Variable, self.names))), change)
+        bodies = tuple(tuple(substitute(literal, change) for literal in body) for body in self.bodies)
         return head, bodies, self.types
 
 
@@ -409,12 +410,15 @@ def aggregate_rows(
 ) -> AggregateRows:
     """The rows that an aggregate of the clause folds, `group` being its outer variables.
 
-    An outer variable that the body does not bind is bound by literals around it. A body that may fail, by dividing say,
-    is confined to the values that the literals around it allow. Outer variables are never NULL here: NULL asks for no
-    group.
+    An outer variable that the body does not bind is bound by literals around it. A body that may fail, by a division
+    for example, is restricted to the values that the literals around it allow. Outer variables are never NULL here:
+    NULL has no group.
     """
     types = dict(clause.types)
-    bodies = [_without_wildcards(body, types, schemas) for body in disjuncts(aggregate.body)]
+    bodies = [
+        [without_wildcards(each, schemas[each.relation], types) if isinstance(each, Atom) else each for each in body]
+        for body in disjuncts(aggregate.body)
+    ]
     target = _target(aggregate.target, group, bodies, types)
     common = [name for name in _direct(bodies[0]) if all(name in _direct(body) for body in bodies[1:])]
     names = tuple(dict.fromkeys([*group, *common]))
@@ -454,32 +458,11 @@ def _direct(literals: Iterable[Literal]) -> list[str]:
     return [name for literal in literals for name in variables(literal, inside_aggregates=False)]
 
 
-def _without_wildcards(
-    literals: Iterable[Literal], types: dict[str, Type], schemas: Mapping[str, Schema]
-) -> list[Literal]:
-    """The literals with a variable for each wildcard of a positive atom; the new variables are entered into `types`."""
-    changed: list[Literal] = []
-    for literal in literals:
-        if isinstance(literal, Atom) and any(isinstance(arg, Wildcard) for arg in literal.args):
-            args: list[Term] = []
-            for arg, column in zip(literal.args, schemas[literal.relation].columns, strict=True):
-                if isinstance(arg, Wildcard):
-                    name = fresh_name("Any", types)
-                    types[name] = column.type
-                    args.append(Variable(name, span=arg.span))
-                else:
-                    args.append(arg)
-            changed.append(Atom(literal.relation, tuple(args), span=literal.span))
-        else:
-            changed.append(literal)
-    return changed
-
-
 def _target(
     target: Term | None, group: Collection[str], bodies: list[list[Literal]], types: dict[str, Type]
 ) -> Variable | Constant | None:
-    """The folded term, as a variable of the aggregate or a constant: a computed target and one of the group get a
-    variable, and its equation joins the body.
+    """The folded term as a variable of the aggregate or a constant: for a computed term or a variable of the group, a
+    fresh variable whose equation is added to the body.
 
     Where the target is NULL the equation drops the solution, which the fold would have skipped.
     """
@@ -492,9 +475,9 @@ def _target(
     return Variable(name)
 
 
-def _binding(wanted: Iterable[str], literals: Sequence[Literal], positions: Mapping[str, int]) -> list[Literal]:
-    """The literals that give the wanted variables their values, and the variables these need."""
-    todo, chosen = list(wanted), set()
+def _binding(names: Iterable[str], literals: Sequence[Literal], positions: Mapping[str, int]) -> list[Literal]:
+    """The literals that bind the named variables, and the variables that these literals need."""
+    todo, chosen = list(names), set()
     while todo:
         name = todo.pop()
         position = positions[name]
@@ -505,7 +488,7 @@ def _binding(wanted: Iterable[str], literals: Sequence[Literal], positions: Mapp
 
 
 def _may_fail(term: Term) -> bool:
-    """Test whether evaluation can end in an error that depends on more than the size of the values."""
+    """Test whether evaluation can raise an error other than an overflow."""
     for each in subterms(term):
         match each:
             case Call("to_number" | "range"):

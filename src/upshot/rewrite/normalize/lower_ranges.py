@@ -1,4 +1,4 @@
-"""`X = range(A, B)` becomes a recursive view of the values, for the bounds that the rule asks for."""
+"""Replace `X = range(A, B)` by a recursive view of the values, for the bounds that the rule needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lower_ranges(program: CheckedProgram) -> CheckedProgram:
         p_range(A, B, Y) :- p_range(A, B, X), A > B, Y = X - 1, Y > B.
         p_range_bounds(A, B) :- r(A, B).
 
-    The bounds are those of all literals that hold without the value, so that no range is longer than the rule needs.
+    The bounds satisfy all literals that do not depend on the value, so that no range is longer than the rule needs.
     """
     if not any(_ranges(clause) for clause in program.clauses):
         return program
@@ -71,12 +71,12 @@ class _RangeLowering:
         bounds, value = literal.right.args, literal.left
         type = Type(clause.types[value.name].kind)
         name = self._view(f"{clause.head.relation}_range", len(bounds) + 1, type)
-        asked = self._view(f"{name}_bounds", len(bounds), type)
+        bounds_view = self._view(f"{name}_bounds", len(bounds), type)
         nullable = nullable_variables(known, self.schemas, ())
         guards = (Not(Test("is_null", (Variable(each),))) for each in _bounds(literal) if each in nullable)
-        seeds = Clause(Atom(asked, bounds), (*known, *guards), clause.types, clause.origin)
-        self.clauses.append(retyped(seeds, self.schemas))
-        self.clauses += (retyped(each, self.schemas) for each in _values(name, asked, len(bounds), type, clause))
+        seeds = Clause(Atom(bounds_view, bounds), (*known, *guards), clause.types, clause.origin)
+        values = _values(name, bounds_view, len(bounds), type, clause)
+        self.clauses += (retyped(each, self.schemas) for each in (seeds, *values))
         atom = Atom(name, (*bounds, value), span=literal.span)
         lowered = replace(clause, body=(*clause.body[:place], atom, *clause.body[place + 1 :]))
         return retyped(lowered, self.schemas)
@@ -96,8 +96,8 @@ def _bounds(literal: Literal) -> tuple[str, ...]:
 _FROM, _TO, _STEP, _VALUE, _NEXT = (Variable(name) for name in ("From", "To", "Step", "Value", "Next"))
 
 
-def _values(name: str, asked: str, width: int, type: Type, clause: Clause) -> Iterator[Clause]:
-    """The clauses of the values: the first one, and from each the next, upwards and downwards."""
+def _values(name: str, bounds_view: str, width: int, type: Type, clause: Clause) -> Iterator[Clause]:
+    """The clauses of the values: the first value, and from each value the next, upwards or downwards."""
     bounds = (_FROM, _TO, _STEP)[:width]
     one = Constant(1.0 if type.kind is Kind.FLOAT else 1, type)
     zero = Constant(0.0 if type.kind is Kind.FLOAT else 0, type)
@@ -107,7 +107,7 @@ def _values(name: str, asked: str, width: int, type: Type, clause: Clause) -> It
     def made(last: Variable, *body: Literal) -> Clause:
         return Clause(Atom(name, (*bounds, last)), body, types, clause.origin)
 
-    seeds, before = Atom(asked, bounds), Atom(name, (*bounds, _VALUE))
+    seeds, before = Atom(bounds_view, bounds), Atom(name, (*bounds, _VALUE))
     if width == 2:
         yield made(_FROM, seeds, Comparison("!=", _FROM, _TO))
     else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import assert_never
+from typing import TypeVar, assert_never
 
-from upshot.check.names.variables import fold, variables
+from upshot.check.names.variables import variables
 from upshot.check.program import Literal
-from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Formula, Not, Or, Term, Test, Variable
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Term, Test, Variable
+from upshot.syntax.rebuild import rebuilt
+
+Node = TypeVar("Node", bound=Formula | Term | tuple[Literal, ...])
 
 
 def visible(head: Atom, body: Iterable[Literal]) -> frozenset[str]:
-    """The variables of a clause that occur outside aggregates: inside one they mean the same."""
+    """The variables of a clause that occur outside aggregates; an aggregate that uses one means the same variable."""
     names = set(variables(head))
     for literal in body:
         names.update(variables(literal, inside_aggregates=False))
@@ -24,10 +27,8 @@ def injected(aggregate: Aggregate, outside: Collection[str]) -> tuple[str, ...]:
 
 
 def binders(literals: Sequence[Literal], outside: Collection[str]) -> dict[str, int]:
-    """Every variable that a conjunction binds, with the position of the literal that can bind it first.
-
-    `outside` are the variables visible around aggregates, see `visible`.
-    """
+    """Every variable that a conjunction binds, with the position of the literal that can bind it first; `outside` as
+    `visible` returns it."""
     found: dict[str, int] = {}
     grown = True
     while grown:
@@ -41,7 +42,7 @@ def binders(literals: Sequence[Literal], outside: Collection[str]) -> dict[str, 
 
 
 def _bindable(literal: Literal) -> list[str]:
-    """The variables a literal can give a value to."""
+    """The variables that a literal can bind."""
     match literal:
         case Atom(_, args):
             return [arg.name for arg in args if isinstance(arg, Variable)]
@@ -54,7 +55,7 @@ def _bindable(literal: Literal) -> list[str]:
 
 
 def needed_by(literal: Literal, name: str, outside: Collection[str] = ()) -> tuple[str, ...]:
-    """The variables that must have a value before the literal can give one to the variable `name`."""
+    """The variables that must be bound before the literal can bind the variable `name`."""
     match literal:
         case Atom(_, args):
             return tuple(each for each in variables(literal) if Variable(each) not in args)
@@ -70,41 +71,6 @@ def needed_by(literal: Literal, name: str, outside: Collection[str] = ()) -> tup
             assert_never(literal)
 
 
-Change = Callable[[Variable], Term]
-
-
-def substitute(term: Term, change: Change) -> Term:
-    """The term with every variable replaced, those of aggregates included."""
-
-    def visit(node: Term, parts: tuple[Term, ...]) -> Term:
-        match node:
-            case Variable():
-                return change(node)
-            case Call(function):
-                return Call(function, parts, span=node.span)
-            case Aggregate(function, target, body):
-                goal = None if target is None else substitute(target, change)
-                return Aggregate(function, goal, substitute_in(body, change), span=node.span)
-            case _:
-                return node
-
-    return fold(term, visit)
-
-
-def substitute_in(formula: Formula, change: Change) -> Formula:
-    """The formula with every variable replaced."""
-    match formula:
-        case And(parts):
-            return And(tuple(substitute_in(part, change) for part in parts), span=formula.span)
-        case Or(parts):
-            return Or(tuple(substitute_in(part, change) for part in parts), span=formula.span)
-        case Not(body):
-            return Not(substitute_in(body, change), span=formula.span)
-        case Atom(relation, args, state):
-            return Atom(relation, tuple(substitute(arg, change) for arg in args), state, span=formula.span)
-        case Comparison(op, left, right):
-            return Comparison(op, substitute(left, change), substitute(right, change), span=formula.span)
-        case Test(name, args):
-            return Test(name, tuple(substitute(arg, change) for arg in args), span=formula.span)
-        case _:
-            assert_never(formula)
+def substitute(node: Node, change: Callable[[Variable], Term]) -> Node:
+    """The term, formula or body with every variable replaced, those of aggregates included."""
+    return rebuilt(node, lambda each: change(each) if isinstance(each, Variable) else each)

@@ -1,7 +1,7 @@
-"""One relational operator per rule, with auxiliary views in between. [Behrend & Manthey 2008, section 2.2]
+"""Split rules into relational operators, with auxiliary views in between. [Behrend & Manthey 2008, section 2.2]
 
-A view is a union of copies or one of: join, difference, permutation, projection, selection (constants, repeated
-variables, comparisons, computed columns), the negation of a relation without columns, a constant.
+Afterwards a view is a union of copies or one of: join, difference, permutation, projection, selection (constants,
+repeated variables, comparisons, computed columns), the negation of a relation without columns, a constant.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from upshot.check.types.nullability import nullable_variables
 from upshot.core.schema import Column, Role, Schema
 from upshot.core.types import Type
 from upshot.rewrite.demand.sip import next_literal
-from upshot.rewrite.normalize.term_type import row_variables
-from upshot.rewrite.shapes import aggregate_of, retyped
+from upshot.rewrite.shapes import aggregate_of, clauses_by_head, retyped, row_variables, without_wildcards
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Constant, Not, Term, Variable, Wildcard
 
@@ -33,14 +32,15 @@ def operators(program: CheckedProgram, views: Collection[str]) -> CheckedProgram
     """
     making = _OperatorRules(dict(program.schemas))
     kept = [clause for clause in program.clauses if clause.head.relation not in views]
+    clauses = clauses_by_head(program.clauses)
     for view in (view for layer in program.strata for view in layer if view in views):
-        making.view(view, [clause for clause in program.clauses if clause.head.relation == view])
+        making.view(view, clauses[view])
     return stratified(program, (*kept, *making.clauses), making.schemas, by="operators")
 
 
 def is_exact(clauses: Sequence[Clause]) -> bool:
-    """Test whether no row of a view has two derivations from its rules' literals: one rule, which keeps every column
-    that it reads. What its differentials give are then net changes."""
+    """Test whether every row of a view has one derivation: its only rule keeps every column that it reads. Then the
+    differentials derive net changes."""
     if len(clauses) != 1:
         return False
     head = set(variables(clauses[0].head))
@@ -55,9 +55,9 @@ class _OperatorRules:
     schemas: dict[str, Schema]
     clauses: list[Clause] = field(default_factory=list)
     patterns: dict[object, str] = field(default_factory=dict)
-    """Selections and projections of single atoms, by what they mean: each is defined once."""
+    """The view of each selection or projection of a single atom, so that each is defined once."""
     about: str = ""
-    """The view whose rules are being made, for names."""
+    """The view whose rules are being made, for the names of auxiliary views."""
 
     def view(self, view: str, clauses: Sequence[Clause]) -> None:
         self.about = view
@@ -70,14 +70,14 @@ class _OperatorRules:
                 self.copy(clause)
 
     def copy(self, clause: Clause) -> None:
-        """A rule of a union: `p(X…) :- q(X…).` over what the rest of the clause comes to."""
+        """A rule of a union: `p(X…) :- q(X…).`, where q is defined by the clause."""
         match clause.body:
             case () | (Atom(args=clause.head.args),) if _is_plain(clause.head.args) or not clause.body:
                 self.clauses.append(clause)
                 return
             case _:
                 pass
-        # That a value has too many digits for the view is found where the view takes it.
+        # Values with too many digits for the view are found where they are copied into it.
         schema = self.schemas[clause.head.relation].widest()
         member = self.enter(f"{schema.name}_aux", schema.columns)
         row = clause.head.args if _is_plain(clause.head.args) else tuple(map(Variable, row_variables(schema)))
@@ -86,7 +86,7 @@ class _OperatorRules:
         self.define(replace(clause, head=Atom(member, clause.head.args)))
 
     def define(self, clause: Clause) -> None:
-        """The clause's head defined by one operator, over auxiliary views."""
+        """Define the clause's head by one operator over auxiliary views."""
         if _is_operator(clause):
             self.add(clause)
             return
@@ -109,7 +109,7 @@ class _OperatorRules:
             self.add(replace(clause, body=body))
 
     def named(self, clause: Clause, body: Sequence[Literal], names: Sequence[str], about: str = "") -> Atom:
-        """An auxiliary view of these variables of the body, defined by it."""
+        """An auxiliary view with these variables of the body as columns."""
         nullable = nullable_variables(tuple(body), self.schemas)
         types = {n: clause.types[n].optional() if n in nullable else clause.types[n].required() for n in names}
         name = self.enter(f"{about or self.about}_aux", _columns(types))
@@ -118,21 +118,13 @@ class _OperatorRules:
         return head
 
     def plain(self, clause: Clause, atom: Atom) -> Atom:
-        """The atom over distinct variables: its constants, repeated variables and wildcards are left to a selection and
-        a projection."""
+        """The atom over distinct variables; a selection and a projection replace its constants, repeated variables and
+        wildcards."""
         if _is_plain(atom.args):
             return atom
         if any(isinstance(arg, Constant) for arg in atom.args) or _repeats(atom):
-            taken = {*variables(atom), *clause.types}
-            args: list[Term] = []
             types = dict(clause.types)
-            for arg, column in zip(atom.args, self.schemas[atom.relation].columns, strict=True):
-                if isinstance(arg, Wildcard):
-                    arg = Variable(fresh_name("Any", taken))
-                    taken.add(arg.name)
-                    types[arg.name] = column.type
-                args.append(arg)
-            named = Atom(atom.relation, tuple(args))
+            named = without_wildcards(atom, self.schemas[atom.relation], types)
             selected = self._pattern(replace(clause, types=types), named, variables(named))
             if len(selected.args) == len(variables(atom)):
                 return selected
@@ -150,8 +142,8 @@ class _OperatorRules:
             self.patterns[meaning] = self.named(clause, (atom,), names, atom.relation).relation
         return Atom(self.patterns[meaning], tuple(map(Variable, names)))
 
-    def enter(self, wish: str, columns: Iterable[Column]) -> str:
-        name = fresh_name(wish, self.schemas)
+    def enter(self, base: str, columns: Iterable[Column]) -> str:
+        name = fresh_name(base, self.schemas)
         self.schemas[name] = Schema(name, tuple(columns), Role.VIEW)
         return name
 
@@ -160,7 +152,7 @@ class _OperatorRules:
 
 
 class _OperatorChain:
-    """A clause's literals in an order that binds what each needs, every two joined by an operator of its own."""
+    """A clause's literals in an order that binds the variables each needs; one operator joins each two."""
 
     def __init__(self, making: _OperatorRules, clause: Clause) -> None:
         self._making, self._clause = making, clause
@@ -175,18 +167,18 @@ class _OperatorChain:
             literal = self._waiting[place]
             match literal:
                 case Atom():
-                    body = (*self._left(body), self._making.plain(self._clause, literal))
+                    body = (*self._joined(body), self._making.plain(self._clause, literal))
                 case Not(Atom() as atom):
-                    body = (*self._left(body), Not(self._making.plain(self._clause, atom)))
+                    body = (*self._joined(body), Not(self._making.plain(self._clause, atom)))
                 case _ if _is_selection(body):
                     body = (*body, literal)
                 case _:
-                    body = (*self._left(body), literal)
+                    body = (*self._joined(body), literal)
             self._waiting.pop(place)
             bound.update(variables(literal))
         return body
 
-    def _left(self, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    def _joined(self, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
         """The literals joined so far, as one literal."""
         if not body:
             return ()
@@ -194,8 +186,8 @@ class _OperatorChain:
         return (self.settle(body, [name for name in variables(self._clause.head) if name in later], later),)
 
     def settle(self, body: Sequence[Literal], first: Sequence[str], later: Collection[str] = ()) -> Atom:
-        """The body as one atom, the variables `first` before the others. Computed columns are kept if they are needed
-        later, those of relations always: dropping them would be another operator."""
+        """The body as one atom, with the variables `first` before the others. Computed columns are kept if they are
+        needed later; columns of relations always, since dropping them would be another operator."""
         match body:
             case (Atom() as atom,):
                 return atom
@@ -224,7 +216,7 @@ def _is_operator(clause: Clause) -> bool:
 
 
 def _is_selection(body: Sequence[Literal]) -> bool:
-    """Test whether built-ins can join the operator: nothing there yet, or one relation and built-ins."""
+    """Test whether built-ins can be added to the operator: it has at most one relation, and no negation."""
     atoms = [literal for literal in body if isinstance(literal, Atom)]
     negated = [literal for literal in body if isinstance(literal, Not) and isinstance(literal.body, Atom)]
     return len(atoms) <= 1 and not negated

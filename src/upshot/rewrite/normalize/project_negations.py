@@ -1,4 +1,4 @@
-"""`!r(X, _)` asks whether X is in a projection of r: that projection becomes a view of its own."""
+"""Replace `!r(X, _)` by the negation of a projection of r, which becomes a view."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from upshot.check.names.variables import fresh_name
 from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.normalize.term_type import row_variables
+from upshot.rewrite.shapes import row_variables
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Not, Variable, Wildcard
 
 
 def project_negations(program: CheckedProgram) -> CheckedProgram:
-    """The program without wildcards in negated atoms; each projection is defined once, whoever uses it.
+    """The program without wildcards in negated atoms; each projection is defined once.
 
     `!r(X, _, Z)` becomes `!r_on_0_2(X, Z)` with `r_on_0_2(X, Z) :- r(X, _, Z).`
     """
@@ -39,9 +39,9 @@ def project_negations(program: CheckedProgram) -> CheckedProgram:
 
 
 def _projection(source: Schema, kept: tuple[int, ...], schemas: dict[str, Schema]) -> Clause:
-    """The clause of the projection view, whose schema is entered into `schemas`."""
-    wish = f"{source.name}_on_{'_'.join(map(str, kept))}" if kept else f"{source.name}_any"
-    name = fresh_name(wish, schemas)
+    """The clause of the projection view, whose schema is added to `schemas`."""
+    base = f"{source.name}_on_{'_'.join(map(str, kept))}" if kept else f"{source.name}_any"
+    name = fresh_name(base, schemas)
     schemas[name] = Schema(name, tuple(source.columns[i] for i in kept), Role.VIEW)
     names = row_variables(source)
     body = tuple(Variable(names[i]) if i in kept else Wildcard() for i in range(source.arity))

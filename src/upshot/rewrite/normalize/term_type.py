@@ -1,4 +1,4 @@
-"""Variables that rewritings make: those for the columns of a relation, and the types of their values."""
+"""The types of the terms that rewritings make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import assert_never
 
-from upshot.check.names.variables import fold, fresh_name
+from upshot.check.names.variables import fold
 from upshot.check.program import Clause
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
@@ -38,8 +38,8 @@ def term_type(term: Term, types: Mapping[str, Type]) -> Type:
 
 
 def too_long_columns(clause: Clause, schema: Schema) -> tuple[int, ...]:
-    """The columns that the clause may derive a decimal for with more digits than they declare; `schema` is of its
-    head."""
+    """The columns for which the clause may derive a decimal with more digits than they declare; `schema` is that of
+    its head."""
     places = enumerate(zip(clause.head.args, schema.types, strict=True))
     return tuple(place for place, (term, type) in places if term_type(term, clause.types).exceeds(type))
 
@@ -55,19 +55,3 @@ def zero(type: Type) -> Constant:
         case _:
             value = 0
     return Constant(value, type.required())
-
-
-def row_variables(schema: Schema) -> tuple[str, ...]:
-    """One variable per column, after the column's name where that makes a good variable.
-
-    >>> from upshot.core.schema import Column
-    >>> from upshot.core.types import NUMBER
-    >>> row_variables(Schema("edge", (Column("from", NUMBER), Column("to", NUMBER))))
-    ('From', 'To')
-    """
-    chosen: list[str] = []
-    for position, column in enumerate(schema.columns):
-        good = column.name.isascii() and column.name.isidentifier() and column.name[0].isalpha()
-        wish = column.name[0].upper() + column.name[1:] if good else f"X{position}"
-        chosen.append(fresh_name(wish, chosen))
-    return tuple(chosen)

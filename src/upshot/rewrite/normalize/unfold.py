@@ -1,23 +1,23 @@
-"""Views expanded into the one rule that uses them: a flatter network. [Sköld & Risch 1996]"""
+"""Expand views into the one rule that uses them: the network gets flatter. [Sköld & Risch 1996]"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from upshot.check.names.variables import fresh_name, variables
 from upshot.check.program import CheckedProgram, Clause, Literal
-from upshot.rewrite.normalize.occurrences import substitute_in
+from upshot.rewrite.normalize.occurrences import substitute
 from upshot.rewrite.shapes import aggregate_of, atoms_of, retyped
 from upshot.rewrite.stratified import stratified
 from upshot.syntax.ast import Atom, Constant, Not, Term, Test, Variable
 
 
 def unfold(program: CheckedProgram, views: Collection[str]) -> CheckedProgram:
-    """The program without those of the views that have one rule and one use: the rule stands in place of the use.
+    """Expand each of the views that has one rule and one use: the body of the rule replaces the use.
 
-    Others stay: a view that several rules use is computed once for all of them; one under a negation or an aggregate
-    is tested or folded as a whole.
+    A view that several rules use stays, since it is computed once for all of them; so does one under a negation or an
+    aggregate, which is tested or folded as a whole.
     """
     clauses = list(program.clauses)
     gone: set[str] = set()
@@ -42,8 +42,8 @@ def _uses(clause: Clause, view: str) -> Iterator[int]:
 
 
 def can_expand(user: Clause, position: int, rule: Clause) -> bool:
-    """Test whether the rule's body may stand for the user's literal, with nothing but variables renamed: the literal is
-    positive, no variable is repeated on either side, and a constant meets a column that only relations use."""
+    """Test whether the rule's body, with variables renamed, may replace the user's literal: the literal is positive, no
+    variable is repeated on either side, and a constant is matched with a column that only relations use."""
     use = user.body[position]
     if not isinstance(use, Atom) or aggregate_of(user) is not None or aggregate_of(rule) is not None:
         return False
@@ -69,19 +69,13 @@ def expanded(user: Clause, position: int, rule: Clause) -> Clause:
     use = user.body[position]
     assert isinstance(use, Atom)
     names: dict[str, Term] = {}
-    for given, wanted in zip(rule.head.args, use.args, strict=True):
-        if isinstance(given, Variable) and isinstance(wanted, Variable | Constant):
-            names[given.name] = wanted
+    for parameter, argument in zip(rule.head.args, use.args, strict=True):
+        if isinstance(parameter, Variable) and isinstance(argument, Variable | Constant):
+            names[parameter.name] = argument
     types = dict(user.types)
     for name, type in rule.types.items():
         if name not in names:
             fresh = fresh_name(name, types)
             types[fresh], names[name] = type, Variable(fresh)
-    body = tuple(_renamed(literal, names) for literal in rule.body)
+    body = substitute(rule.body, lambda variable: names.get(variable.name, variable))
     return replace(user, body=(*user.body[:position], *body, *user.body[position + 1 :]), types=types)
-
-
-def _renamed(literal: Literal, names: Mapping[str, Term]) -> Literal:
-    made = substitute_in(literal, lambda variable: names.get(variable.name, variable))
-    assert isinstance(made, type(literal))
-    return made

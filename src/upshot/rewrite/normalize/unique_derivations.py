@@ -1,4 +1,4 @@
-"""Views whose rows have one derivation each, proven from keys. [Ceri & Widom 1994, section 6]"""
+"""Prove from keys that every row of a view has one derivation. [Ceri & Widom 1994, section 6]"""
 
 from __future__ import annotations
 
@@ -7,33 +7,29 @@ from collections.abc import Collection, Iterator
 from upshot.check.names.variables import variables
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Role, Schema
-from upshot.rewrite.shapes import aggregates
-from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable
+from upshot.rewrite.shapes import aggregates, atoms_of, clauses_by_head
+from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
 
 def unique_derivations(program: CheckedProgram) -> frozenset[str]:
     """The views of a normal-form program that are proven to have one derivation for every row.
 
-    Such a view has one rule, neither recursive nor with a negation, and a row of it determines a row of every relation
-    in the body: the bound columns contain a key of each. Bound are the columns of head variables and of constants,
-    those equal to a bound one, and all columns of a literal whose key is bound. A value that the head computes binds
-    nothing: `p(X + Y) :- q(X, Y).` has many derivations. Of a view in the body all columns must be bound.
+    Such a view has one rule, without recursion and negation, and a row of it determines a row of every relation in the
+    body: the bound columns contain a key of each. The bound columns are those of head variables and of constants, those
+    equal to a bound one, and all columns of a literal whose key is bound. A value that the head computes binds nothing:
+    `p(X + Y) :- q(X, Y).` has many derivations. Of a view in the body all columns must be bound.
     """
-    clauses: dict[str, list[Clause]] = {}
-    for clause in program.clauses:
-        clauses.setdefault(clause.head.relation, []).append(clause)
-    return frozenset(view for view, own in clauses.items() if len(own) == 1 and _is_unique(own[0], program))
+    clauses = clauses_by_head(program.clauses).items()
+    return frozenset(view for view, own in clauses if len(own) == 1 and _is_unique(own[0], program))
 
 
 def _is_unique(clause: Clause, program: CheckedProgram) -> bool:
-    atoms = [literal for literal in clause.body if isinstance(literal, Atom)]
-    negated = any(isinstance(literal, Not) and isinstance(literal.body, Atom) for literal in clause.body)
+    found = list(atoms_of(clause))
     layer = next((views for views in program.strata if clause.head.relation in views), ())
-    recursive = any(atom.relation in layer for atom in atoms)
-    if negated or recursive or aggregates(clause) or not atoms:
+    if not found or aggregates(clause) or any(negated or atom.relation in layer for _, atom, negated in found):
         return False
     bound = bound_variables(clause, program)
-    return all(_has_bound_key(atom, program.schemas[atom.relation], bound) for atom in atoms)
+    return all(_has_bound_key(atom, program.schemas[atom.relation], bound) for _, atom, _ in found)
 
 
 def bound_variables(clause: Clause, program: CheckedProgram) -> frozenset[str]:
@@ -69,6 +65,6 @@ def _has_bound_key(atom: Atom, schema: Schema, bound: Collection[str]) -> bool:
         for place, term in enumerate(atom.args)
         if isinstance(term, Constant) or (isinstance(term, Variable) and term.name in bound)
     }
-    # What is declared of a view is not known to hold while the transaction runs; all columns are a key of any set.
+    # A declared key of a view may be violated while the transaction runs; all columns are a key of any set.
     keys = schema.keys if schema.role is Role.BASE else ()
     return any(set(key) <= fixed for key in (*keys, range(len(atom.args))))

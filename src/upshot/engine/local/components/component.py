@@ -415,7 +415,7 @@ class LocalComponent:
             lines.append(_compared(plans, drivers, work))
         if self._may_recompute:
             now = self._situation()
-            lines.append(estimate(now.read, now.held, self._experience).described(self.plan.policy))
+            lines.append(estimate(now.read, now.view_rows, self._experience).described(self.plan.policy))
         return "\n".join(lines)
 
     def release(self) -> None:

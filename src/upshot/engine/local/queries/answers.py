@@ -18,7 +18,7 @@ from upshot.engine.local.queries.questions import Given, LocalDemandQuery
 from upshot.engine.local.storage.codec import Codec, Misfit
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
-from upshot.rewrite.demand.questions import about_clauses
+from upshot.rewrite.demand.magic_sets import query_clauses
 from upshot.syntax.ast import Atom, Constant
 
 Codes = NDArray[np.int64]
@@ -82,8 +82,8 @@ class Answers:
     ) -> LocalDemandQuery:  # fmt: skip
         plan, views = self._installed.plan, self._installed.on_demand
         normal = plan.normal if plan is not None else CheckedProgram({}, (), {}, ())
-        question, program = about_clauses(
-            normal, views.unstored if views is not None else (), schema, clauses, state=self._state, given=given,
+        question, program = query_clauses(
+            normal, views.unstored if views is not None else (), schema, clauses, state=self._state, inputs=given,
             helpers=helpers,
         )  # fmt: skip
         run = DemandRun(

@@ -81,9 +81,9 @@ class DemandRun:
         self.own = {
             name: storage.create(program.schemas[name].arity)
             for name, meaning in program.relations.items()
-            if meaning.held is not RowOrigin.STORED
+            if meaning.origin is not RowOrigin.STORED
         }
-        self._stored = sorted({m.relation for m in program.relations.values() if m.held is RowOrigin.STORED})
+        self._stored = sorted({m.relation for m in program.relations.values() if m.origin is RowOrigin.STORED})
         self._tables: dict[str, Table] = {**{name: stored[name] for name in self._stored}, **self.own}
         self._schemas = {
             **{name: schemas[name] for name in self._stored},
@@ -95,8 +95,8 @@ class DemandRun:
         self._own = list(self.own.items())
         self._all = _Tables(storage, self.own.values())
         self._places = {name: place for place, name in enumerate(self.own)}
-        held = [program.relations[name].held for name in self.own]
-        self._asked = np.array([each is RowOrigin.ASKED for each in held], np.bool_)
+        held = [program.relations[name].origin for name in self.own]
+        self._asked = np.array([each is RowOrigin.BINDINGS for each in held], np.bool_)
         self._answers = np.array([each is RowOrigin.ANSWERS for each in held], np.bool_)
         self._set_passes(groups_of(program))
         results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
@@ -205,7 +205,7 @@ class DemandRun:
         assert isinstance(groups, Atom)
         assert isinstance(rows, Atom)
         meaning = self.program.relations[rows.relation]
-        is_stored = meaning.held is RowOrigin.STORED
+        is_stored = meaning.origin is RowOrigin.STORED
         source = meaning.relation if is_stored else rows.relation
         mask = OLD if is_stored and meaning.state == "old" else NEW
         head = clause.head.relation

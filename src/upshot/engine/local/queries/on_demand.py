@@ -26,10 +26,10 @@ from upshot.engine.local.storage.codec import Codec, null_code
 from upshot.engine.local.storage.storage import Storage, Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
-from upshot.plan.demand_plans import change_program, unheard
+from upshot.plan.demand_plans import change_program, reason_not_computed
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
-from upshot.rewrite.demand.questions import DemandQuery, about_views
+from upshot.rewrite.demand.magic_sets import DemandQuery, query_views
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
 Codes = NDArray[np.int64]
@@ -107,7 +107,7 @@ class LocalOnDemandViews:
         for view in afresh.keys() - shown:
             self._replace(view, afresh[view])
         if decision.recompute and shown:
-            self._experience.computed(situation.read + situation.held, work.probed + work.derived)
+            self._experience.computed(situation.read + situation.view_rows, work.probed + work.derived)
         work.decision = str(decision)
         self._found = found
         return found, work
@@ -169,13 +169,15 @@ class LocalOnDemandViews:
             ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh), several),
             lambda: (
                 following
-                or change_program(self._plan, self._optimizations, changed=signs, afresh=afresh, several_turns=several)
+                or change_program(
+                    self._plan, self._optimizations, changed=signs, redefined=afresh, several_turns=several
+                )
             ),
         )
         given = {
             name: self._tables[meaning.relation].listed(_LISTS[meaning.state])
             for name, meaning in run.program.relations.items()
-            if meaning.held is RowOrigin.CHANGE and meaning.relation in signs
+            if meaning.origin is RowOrigin.CHANGE and meaning.relation in signs
         }
         try:
             work = run.run(given)
@@ -237,11 +239,11 @@ class LocalOnDemandViews:
         others that were found on the way."""
         key = (view, state, adornment)
         if key not in self._questions:
-            self._questions[key] = about_views(self._plan.normal, self.strategies, {view: adornment}, state)
+            self._questions[key] = query_views(self._plan.normal, self.strategies, {view: adornment}, state)
         question = self._questions[key]
         run = self._run(key, lambda: question.program)
         try:
-            insert_rows(run.own[question.asked[view]], bindings)
+            insert_rows(run.own[question.bindings[view]], bindings)
             done = run.run({})
             if work is not None:
                 work.add(done)
@@ -299,7 +301,7 @@ class LocalOnDemandViews:
 
     def describe(self, view: str) -> str:
         """The rules of the last change, as they ran, or why none follow it to the view."""
-        if reason := unheard(self._plan, view, self._optimizations):
+        if reason := reason_not_computed(self._plan, view, self._optimizations):
             return reason
         for key, run in reversed(self._runs.items()):
             if isinstance(key, tuple) and key[0] == "changes":

@@ -56,7 +56,7 @@ class DemandRounds:
         # Messages name the relation that the rows are about.
         about = {name: meaning.relation for name, meaning in program.relations.items()}
         self._schemas = {**schemas, **{n: replace(s, name=about[n]) for n, s in program.schemas.items()}}
-        own = [name for name, meaning in program.relations.items() if meaning.held is not RowOrigin.STORED]
+        own = [name for name, meaning in program.relations.items() if meaning.origin is not RowOrigin.STORED]
         self._known = {name: Contents(program.schemas[name].types) for name in own}
         self._grown: dict[str, list[Piece]] = {name: [] for name in own}
         """The new rows of each relation of the rules, round by round."""
@@ -185,7 +185,7 @@ class DemandRounds:
         (rows,) = conjunction(fold.body)
         assert isinstance(rows, Atom)
         meaning = self.program.relations[rows.relation]
-        if meaning.held is RowOrigin.STORED:
+        if meaning.origin is RowOrigin.STORED:
             frame = self._read(meaning.relation, State.OLD if meaning.state == "old" else State.NEW)
         else:
             frame = self._read(rows.relation, State.NEW)
@@ -220,9 +220,9 @@ class DemandRounds:
     def _count(self) -> None:
         self._count_held()
         for name, meaning in self.program.relations.items():
-            if meaning.held is RowOrigin.ASKED:
+            if meaning.origin is RowOrigin.BINDINGS:
                 self.work.asked += self._known[name].count
-            elif meaning.held is RowOrigin.ANSWERS:
+            elif meaning.origin is RowOrigin.ANSWERS:
                 self.work.answered += self._known[name].count
 
     def _count_potential(self, name: str) -> Steps[None]:

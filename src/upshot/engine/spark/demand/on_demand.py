@@ -18,11 +18,11 @@ from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, in_d
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Steps
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics, differences, sifted
 from upshot.engine.work import ViewWork
-from upshot.plan.demand_plans import change_program, group_plans, groups_of, unheard
+from upshot.plan.demand_plans import change_program, group_plans, groups_of, reason_not_computed
 from upshot.plan.following import stored_in
 from upshot.plan.program_plan import ProgramPlan
 from upshot.rewrite.demand.demand import DemandProgram, RowOrigin
-from upshot.rewrite.demand.questions import DemandQuery, about_clauses, about_views
+from upshot.rewrite.demand.magic_sets import DemandQuery, query_clauses, query_views
 from upshot.spark.types import column_names
 
 Net = dict[str, tuple[Piece, Piece]]
@@ -135,7 +135,7 @@ class OnDemandViews:
         given = {
             name: self._change(meaning.relation, meaning.state)
             for name, meaning in program.relations.items()
-            if meaning.held is RowOrigin.CHANGE and meaning.relation in signs
+            if meaning.origin is RowOrigin.CHANGE and meaning.relation in signs
         }
         run = self._run(program, self._plan.normal.schemas)
         found: Net = {}
@@ -164,7 +164,11 @@ class OnDemandViews:
         program = self._programs.pop(key, None)
         if program is None:
             program = change_program(
-                self._plan, self._limits.optimizations, changed=signs, afresh=afresh, several_turns=self.several_turns
+                self._plan,
+                self._limits.optimizations,
+                changed=signs,
+                redefined=afresh,
+                several_turns=self.several_turns,
             )
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
@@ -258,9 +262,9 @@ class OnDemandViews:
         rows = self._driver.run(lambda copy: copy.answer(schema, clauses, state, given, helpers), stored)
         if rows is not None:
             return rows
-        question, program = about_clauses(
+        question, program = query_clauses(
             self._plan.normal, self.unstored, schema, clauses, state=state,
-            given={name: known for name, (known, _) in given.items()}, helpers=helpers,
+            inputs={name: known for name, (known, _) in given.items()}, helpers=helpers,
         )  # fmt: skip
         tables = dict(self._tables)
         for name, (known, piece) in given.items():
@@ -280,7 +284,7 @@ class OnDemandViews:
         if key not in self._questions:
             if len(self._questions) >= _MOST_PROGRAMS:
                 self._questions.pop(next(iter(self._questions)))
-            self._questions[key] = about_views(self._plan.normal, self.strategies, adornments, state)
+            self._questions[key] = query_views(self._plan.normal, self.strategies, adornments, state)
         return (yield from self._answers(self._questions[key], bindings, work, self._plan.normal.schemas))
 
     def _answers(
@@ -290,7 +294,7 @@ class OnDemandViews:
         run = self._run(question.program, schemas, tables)
         found: dict[str, Piece] = {}
         try:
-            yield from run.run({question.asked[view]: rows for view, rows in bindings.items()})
+            yield from run.run({question.bindings[view]: rows for view, rows in bindings.items()})
             found |= {view: run.rows(name) for view, name in question.answers.items()}
         finally:
             run.release(found.values())
@@ -301,7 +305,7 @@ class OnDemandViews:
 
     def describe(self, view: str) -> str:
         """The rules of the last change, as they would run now, or why none follow it to the view."""
-        if reason := unheard(self._plan, view, self._limits.optimizations):
+        if reason := reason_not_computed(self._plan, view, self._limits.optimizations):
             return reason
         where = self._driver.describe()
         if not self._programs:

@@ -34,7 +34,6 @@ from upshot.engine.spark.storage.pieces import Contents, FilePiece, LocalPiece, 
 from upshot.engine.spark.storage.requests import FrameRequest, Jobs, Slots, Steps, lost_rows
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics
 from upshot.engine.work import ViewWork
-from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.order_body import Resolved
 from upshot.plan.pivot import Decomposition
@@ -42,6 +41,7 @@ from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
 from upshot.plan.rule_plans import load_plan
 from upshot.plan.weakened import reads_any, weakened
+from upshot.rewrite.shapes import relations_read
 from upshot.spark.failures import place
 from upshot.spark.session import worker_memory
 from upshot.spark.types import framed, rows_from_spark, spark_schema
@@ -269,7 +269,7 @@ class Decomposed:
         moved = [
             self.found.seeds[view]
             for view in self.found.views
-            if any(tables[name].changed for exit in self._exit_clauses(view) for name in read_by(exit))
+            if any(tables[name].changed for exit in self._exit_clauses(view) for name in relations_read(exit))
         ]
         moved += [name for name in self.found.split if tables[name].changed]
         return ChangeTask(self._plan, shared, inserted, deleted, tuple(moved))

@@ -18,12 +18,12 @@ from upshot.engine.spark.storage.pieces import Contents, LocalPiece, Piece, in_d
 from upshot.engine.spark.storage.requests import Jobs, Steps
 from upshot.engine.spark.storage.table import FrameTable, TableStatistics, rows_without, settle_whole, spilled
 from upshot.engine.work import ViewWork
-from upshot.plan.choice import read_by
 from upshot.plan.component_plans import stage_plans
 from upshot.plan.cost import Experience, Situation, decide
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
 from upshot.plan.rule_plan import Action, Change, RulePlan, State
+from upshot.rewrite.shapes import relations_read
 from upshot.spark.types import framed
 from upshot.strategies.strategy import Procedure
 
@@ -305,7 +305,7 @@ class Propagation:
         change = self._rule_change
         if change is None:
             return False
-        read = {name for clause in (*change.removed, *change.added) for name in read_by(clause)}
+        read = {name for clause in (*change.removed, *change.added) for name in relations_read(clause)}
         return sum(self._tables[name].size for name in read) > self._small
 
     def _is_small(self, plan: RulePlan) -> bool:
