@@ -131,9 +131,9 @@ LANES = min(4, max(2, os.cpu_count() or 1))
 SPARK_LANES = 2
 """Suites on Spark that run at a time: each takes some gigabytes."""
 
-_SOAKED = ("case_count(", "base_seed(", "seed_of(", "pytest.mark.deep")
+_SOAKED = ("case_count(", "base_seed(", "seed_of(", "pytest.mark.deep", "import SHARE")
 """In the text of a test file whose random cases, or their number, can be set, or with tests that only `make soak`
-runs."""
+runs. `SHARE` is the number of cases in a process of their own."""
 _BYTE_CODE = ROOT / ".venv" / "byte-code"
 """Where processes of the tests keep their byte code: hundreds of them import the same modules."""
 

@@ -18,7 +18,7 @@ import upshot
 from tests.cluster.cluster import script
 from tests.cluster.processes import eventually
 from tests.properties.engines import Make
-from tests.properties.settings import is_soak
+from tests.properties.settings import is_slice, is_soak
 from tests.spark.packing import failures
 from tests.spark.test_conformance_random import PACK, named, packs
 from tests.spark.test_conformance_scripts import parts
@@ -36,7 +36,7 @@ SCRIPTS = (
 )
 TURNS = ("production", "rod", "epf", "differencing", "propagation", "maintenance", "bf", "recompute")
 """The strategies of the scripts, one after another; the random cases begin with the others."""
-SHARE = (len(SCRIPTS), PACK) if is_soak() else (5, 4)
+SHARE = (len(SCRIPTS), PACK) if is_soak() else (3, 2) if is_slice() else (5, 4)
 """How many scripts and random cases: the client of Spark Connect takes its time over every plan."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import upshot
-from tests.properties.settings import is_soak
+from tests.properties.settings import is_slice, is_soak
 from tests.spark.conftest import SETTINGS
 from tests.spark.engine_driver import SparkDriver
 from tests.spark.packing import failures
@@ -27,7 +27,7 @@ ALONE = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
 }
-SHARE = PACK if is_soak() else 3
+SHARE = PACK if is_soak() else 2 if is_slice() else 3
 """How many random cases, and as many histories."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.driver import plain
 from tests.properties.cases import Case, after
 from tests.properties.random_programs import Features, random_case
-from tests.properties.settings import case_count, seed_of
+from tests.properties.settings import case_count, is_slice, seed_of
 from tests.spark.parts import PartsRun, decomposed, everything
 from upshot.check import check
 from upshot.core.errors import DataError, ProgramError
@@ -27,7 +27,7 @@ FOCUSES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2 if is_slice() else 4))
 def test_the_parts_of_random_recursions_are_together_what_the_oracle_derives(part: int) -> None:
     tried = 0
     for number in range(case_count(64, least=30)):
