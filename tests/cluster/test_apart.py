@@ -16,6 +16,7 @@ import upshot
 from tests.cluster.cluster import Cluster
 from tests.cluster.hdfs import Hdfs
 from tests.cluster.object_store import ObjectStore
+from tests.properties.settings import is_slice
 from tests.spark import test_engine_statements
 from tests.spark.engine_driver import IN_FILES
 from tests.spark.one_core_slice import commit_beyond_memory
@@ -155,7 +156,7 @@ def test_random_programs_are_exact(
     """On S3 a slice of those on HDFS."""
     place = f"{hdfs.uri}/upshot" if storage == "hdfs" else f"{object_store.uri}/upshot"
     made: list[list[Trial]] = packs(f"apart {storage} {pack}")
-    trials = [trial for trials in made for trial in trials][: 12 if storage == "hdfs" else 4]
+    trials = [trial for trials in made for trial in trials][: 4 if storage == "s3a" else 6 if is_slice() else 12]
     agree(lambda: upshot.connect(spark=spark_apart, engine="spark", location=place), trials)
 
 

@@ -130,10 +130,12 @@ def both(spark: Any) -> Iterator[tuple[Any, Any]]:
         yield db, local
 
 
-@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.deep), 5])
+@pytest.mark.deep
+@pytest.mark.parametrize("after", [1, 5])
 def test_a_commit_survives_the_death_of_an_executor(
     spark: Any, cluster: Cluster, both: tuple[Any, Any], after: int
 ) -> None:
+    """Workers die with their executors in `make test`, below."""
     db, local = both
     cluster.wait_for_executors()
     change = {"insert": [(4, 2), (20, 0)], "delete": [(7, 8)]}

@@ -268,8 +268,8 @@ REWRITINGS = {
 """Other rules, and how often each derives a row changes or only seems to."""
 
 
-def follow_rewriting(db: upshot.Database, case: Rewriting, options: str = "") -> None:
-    """The view follows exactly, and what is then deleted has no derivation left over."""
+def follow_rewriting(db: upshot.Database, case: Rewriting, options: str = "") -> set[tuple[object, ...]]:
+    """The view follows exactly, and what is then deleted has no derivation left over. Return the rows between."""
     db.define("".join(f".decl {name}(x: number)\n" for name in "abcv") + options + case.before)
     with db.transaction() as tx:
         for name, row in (("a", 1), ("b", 2), ("c", 1)):
@@ -285,6 +285,7 @@ def follow_rewriting(db: upshot.Database, case: Rewriting, options: str = "") ->
     assert plain(db.rows("v")) == case.left
     assert plain(tx.changes["v"].deleted) == now - case.left
     db.verify()
+    return now
 
 
 @pytest.mark.parametrize("strategy", ["counting", "maintenance", "production", "epf"])
