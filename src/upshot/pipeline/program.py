@@ -20,6 +20,7 @@ from upshot.database.rules.actions import Actions, Function
 from upshot.pipeline.batch.positions import Positions
 from upshot.pipeline.batch.record import recorded_in
 from upshot.pipeline.config.config import PipelineConfig
+from upshot.pipeline.config.toml_places import placed
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.store.entries import relations_from
 from upshot.store.folders import LOG
@@ -32,13 +33,15 @@ def compiled_program(config: PipelineConfig) -> Compiled:
     schemas = compiled.visible
     for name, source in config.sources.items():
         if name not in schemas:
-            raise _located(unknown_relation(name, schemas), source.span)
+            with placed(source.span):
+                raise unknown_relation(name, schemas)
         if schemas[name].role is not Role.BASE:
             message = f"`{name}` is a view and cannot have a source"
             raise UsageError(message, code="not-a-base-relation", span=source.span, help="name a base relation")
     for name, sink in config.sinks.items():
         if name not in schemas:
-            raise _located(unknown_relation(name, schemas), sink.span)
+            with placed(sink.span):
+                raise unknown_relation(name, schemas)
         if sink.path and sink.format != "console" and name in compiled.plan.on_demand.nervous:
             message = f"`{name}` is nervous: it reports more than its net changes, so no table can store it"
             raise UsageError(
@@ -103,11 +106,6 @@ def _dropped(database: Database, name: str) -> bool:
             raise
         return False
     return True
-
-
-def _located(error: UsageError, span: object) -> UsageError:
-    error.span = span  # type: ignore[assignment]
-    return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The pipeline's own Spark session, with what its sources and sinks need.
+"""The pipeline's own Spark session, with the packages of its sources and sinks.
 
 Delta Lake, PostgreSQL's driver and Kafka's connector are Spark packages from Maven (`PipelineFormat.packages`). They
 can only be added when Spark's Java process starts, and if one cannot be fetched the process does not start at all; so
@@ -64,7 +64,7 @@ def pipeline_session(config: PipelineConfig, beside: SparkSession | None = None)
         with_packages["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
     try:
         return _settled(own_session(**with_packages), config)
-    except Exception as error:  # noqa: BLE001 - whatever keeps Java from starting is Spark's to name
+    except Exception as error:  # noqa: BLE001 - Spark raises any class if Java does not start
         _refuse_if_needed(config, wanted, error)
         _forget_failed_start()
     return _settled(own_session(**settings), config)
@@ -83,7 +83,7 @@ def delta_support(spark: SparkSession, config: PipelineConfig) -> str:
 
 
 def spark_packages(config: PipelineConfig) -> list[str]:
-    """Coordinates of all packages that the file asks for, and of those that its formats need."""
+    """Coordinates of the packages that the file names, and of those that its formats need."""
     from pyspark import __version__  # noqa: PLC0415 - an optional package
 
     needed = [package for source in config.sources.values() for package in SOURCES[source.format].packages]

@@ -1,7 +1,7 @@
 """Spark's exceptions as our errors.
 
 An expression or a Python worker that meets a data error raises a text which carries it; `translated` finds the text
-again in whatever Spark made of it, here or on the other side of Spark Connect.
+again in the exception of Spark, in this process or on the other side of Spark Connect.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ class LocalFiles:
                 return []
             found = []
             for entry in sorted(path.iterdir()):
-                with suppress(FileNotFoundError):  # deleted by somebody else meanwhile
+                with suppress(FileNotFoundError):  # deleted meanwhile
                     stat = entry.stat()
                     uri = child(folder, quote(entry.name))
                     found.append(LocationEntry(entry.name, uri, entry.is_dir(), stat.st_size, stat.st_mtime))

@@ -46,7 +46,7 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Rows that a small change joins are broadcast. If they turn out to be too many, joins shuffle instead.
     "spark.sql.maxBroadcastTableSize": "256m",
-    # A missing file is an error, whatever the setting of the user's session.
+    # A missing file is an error, also if the user's session has another setting.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     # Rows of several sets are written side by side, and need not be sorted by set for it.
@@ -131,7 +131,7 @@ _NOTED = "_enable_debugging_cache"
 
 @contextlib.contextmanager
 def sending_nothing(private: Any) -> Iterator[None]:
-    """Inside, frames are made without broadcasts: joins shuffle, whatever size was expected. The hint is set when a
+    """Inside, frames are made without broadcasts: joins shuffle, at any expected size. The hint is set when a
     frame is created, so frames created outside keep theirs."""
     before = {name: private.conf.get(name) for name in _SENDING_NOTHING}
     for name, value in _SENDING_NOTHING.items():
@@ -224,7 +224,7 @@ def _partitions(session: Any) -> int:
     master = _known(session, "spark.master") or ""
     if master.startswith("local"):
         return max(2, local_tasks(master))
-    # Only the cluster knows the number otherwise: it is the number of tasks of a range.
+    # Otherwise only the cluster has the number, which is the number of tasks of a range.
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     numbered = session.range(1 << 16).select(F.spark_partition_id().alias("part"))

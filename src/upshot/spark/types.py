@@ -2,7 +2,7 @@
 
 A relation's frame has columns c0 … cn. A relation without columns has one, c0, boolean and always true. Unsigned
 numbers are decimal(20,0) on Spark, which has no type of that range; there is one zero and one NaN among the floats.
-Decimals have 18 digits, or 38, whatever their column says, as in the other engines: a sum of decimal(4,2) may well
+Decimals have 18 digits, or 38, independently of their column, as in the other engines: a sum of decimal(4,2) may well
 need six.
 """
 
@@ -67,7 +67,7 @@ def spark_type(type: Type) -> spark.DataType:
 
 
 def sql_type(type: Type) -> str:
-    """The Spark type as SQL names it, whatever the session takes `timestamp` for.
+    """The Spark type as SQL names it, independently of the session's default type of `timestamp`.
 
     >>> from upshot.core.types import NUMBER, TIMESTAMP
     >>> sql_type(NUMBER), sql_type(TIMESTAMP)

@@ -95,7 +95,7 @@ class SparkEngine:
         self._now = Installed()
         self._before: Installed | None = None
         self.is_narrowed = False
-        """True if the open change goes on without some views; see `leave_out`."""
+        """True if the open change continues without some views; see `leave_out`."""
         self._staged: dict[str, list[TableStatement]] = {}
         self._reached = False
         """True if `propagate` has run on the open change as it is staged."""

@@ -157,7 +157,7 @@ class BatchRunner:
                 for found in ranges.values():
                     found.stage(transaction)
             with watch.step(Step.RECORD):
-                # Leaving the block is what commits.
+                # Leaving the block commits.
                 block.close()
         reached(Point.RECORDED)
         self.last = record

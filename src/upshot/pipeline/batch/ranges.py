@@ -1,4 +1,4 @@
-"""The rows of one range of a source, on their way into a transaction."""
+"""The rows of one range of a source, as statements of a transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 
 from upshot.core.errors import Error
 from upshot.core.schema import Schema
-from upshot.core.types import Kind, Type
+from upshot.core.types import Kind
 from upshot.pipeline.batch.quarantine import BAD, BadRows
 from upshot.pipeline.sinks.tables import FEW
 from upshot.pipeline.sources.reading.fitting import SourceBatch
@@ -133,13 +133,9 @@ def _filled(schema: Schema, net: Any) -> list[Any]:
     return [
         net[name]
         if position in key or type.nullable
-        else F.when(net[CLASS] == REMOVE, _some_value(type)).otherwise(net[name]).alias(name)
+        else F.when(net[CLASS] == REMOVE, literal(_SOME[type.kind], type)).otherwise(net[name]).alias(name)
         for position, (name, type) in enumerate(zip(names, schema.types, strict=True))
     ]
-
-
-def _some_value(type: Type) -> Any:
-    return literal(_SOME[type.kind], type)
 
 
 _SOME: dict[Kind, Any] = {

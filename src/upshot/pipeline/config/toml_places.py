@@ -61,7 +61,7 @@ def placed(span: Span | None) -> Iterator[None]:
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:
-    """The ranges of the headers and assignments: what begins a line outside strings, brackets and comments."""
+    """The ranges of the headers and assignments, which begin a line outside strings, brackets and comments."""
     at, depth, begun = 0, 0, -1
     while at < len(text):
         string = next((mark for mark in _STRINGS if text.startswith(mark, at)), "")

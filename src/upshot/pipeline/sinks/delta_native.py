@@ -31,8 +31,8 @@ from upshot.database.changes import Changes
 from upshot.pipeline.sinks.failures import sink_failed
 from upshot.pipeline.sinks.sink import CHANGE, Columns, type_word
 from upshot.pipeline.sinks.tables import Data, table_of
-from upshot.spark.delta import delta_target
-from upshot.spark.lake_path import AnyPath, located
+from upshot.spark.delta import DeltaTarget, delta_target
+from upshot.spark.lake_path import located
 from upshot.spark.location import local_path
 
 _FILE_BYTES = 32 << 20
@@ -83,11 +83,8 @@ class NativeDelta:
 
     # ---- tables --------------------------------------------------------------------------------------
 
-    def _target(self, path: str) -> Any:
-        return delta_target(self._session, self._located(path))
-
-    def _located(self, path: str) -> AnyPath:
-        return located(path, self._session)
+    def _target(self, path: str) -> DeltaTarget:
+        return delta_target(self._session, located(path, self._session))
 
     def _newest(self, path: str) -> DeltaTable | None:
         """The newest version of the table, after which the next write commits."""
@@ -218,7 +215,9 @@ class _DeltaFiles:
         if not deleted.num_rows:
             return []
         columns = {
-            name: _plain(deleted[name]) for name in deleted.column_names if _has_bounds(deleted.schema.field(name))
+            name: deleted[name].combine_chunks()
+            for name in deleted.column_names
+            if _has_bounds(deleted.schema.field(name))
         }
         return [file for file in self.all if all(_may_hold(file, name, column) for name, column in columns.items())]
 
@@ -295,10 +294,6 @@ def _data_files(table: DeltaTable, schema: pa.Schema) -> list[DataFile]:
 def _has_bounds(field: pa.Field) -> bool:
     """Test whether the bounds of a column are exact: those of other types are truncated or have no order."""
     return bool(pa.types.is_integer(field.type) or pa.types.is_date(field.type))
-
-
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
 
 
 def _may_hold(file: DataFile, name: str, values: pa.Array) -> bool:

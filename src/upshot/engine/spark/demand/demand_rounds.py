@@ -1,6 +1,6 @@
 """Demand programs by rounds of joins: rules without a gate to their fixpoint, then the lowest gate with rows waiting.
 
-Every round is one job for all rules that have something new to read, whatever views and states they are about.
+Every round is one job for all rules that have something new to read, of any views and states.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Due = tuple[Sequence[RulePlan], Sequence[DemandRule], dict[str, Piece]]
 
 
 class DemandRounds:
-    """One run of a demand program. The tables of what is stored are settled; nothing of them is changed."""
+    """One run of a demand program. The tables of stored relations are settled, and not changed."""
 
     def __init__(
         self, program: DemandProgram, tables: Mapping[str, FrameTable], schemas: Mapping[str, Schema],

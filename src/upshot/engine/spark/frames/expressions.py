@@ -111,7 +111,7 @@ def computed(step: Compute, scope: ExpressionContext) -> Column:
     fails = compute_fails(step, scope)
     expression = FUNCTIONS[name].meanings[types[0].kind].spark
     if any(each.is_wide for each in (result, *types)):
-        # Spark rounds what needs more than 38 digits on the way.
+        # Spark rounds intermediate values of more than 38 digits.
         expression = None
     if expression is None:
         if is_functor(name):
@@ -133,7 +133,7 @@ def computed(step: Compute, scope: ExpressionContext) -> Column:
 
 
 def barrier() -> Column:
-    """Always true, and not deterministic for Spark: what it guards is evaluated for exactly the rows that arrive."""
+    """Always true, and not deterministic for Spark, which evaluates a guarded expression for exactly the input rows."""
     return F.monotonically_increasing_id() >= 0
 
 

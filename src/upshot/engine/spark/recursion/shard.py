@@ -82,7 +82,7 @@ class ShardPlan:
     shared: tuple[str, ...]
     pivots: Mapping[str, Columns]
     below: ProgramPlan
-    """The program without the recursion: shared relations and what is derived from them alone."""
+    """The program without the recursion: shared relations and the views derived from them alone."""
     whole: ProgramPlan
     places: Mapping[Span, str]
     """The names of the rules' places in errors."""

@@ -31,7 +31,7 @@ _versions = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedChange:
-    """A change that was accepted, from one version of the rows to the next; None if what changed is not known."""
+    """A change that was accepted, from one version of the rows to the next; None if the changed rows are not known."""
 
     before: int
     after: int
@@ -162,7 +162,7 @@ class FrameTable:
 
     def compact(self) -> Steps[None]:
         """Move rows of the pending contents from the driver to files if there are many, or write all anew if reading
-        them has become slow. The count of what is written must be the one that is known."""
+        them has become slow. The count of the written rows must be the known one."""
         pending = self.pending
         if pending is None:
             return

@@ -117,7 +117,7 @@ def _spark_schema(schema: Schema) -> spark.StructType:
 
 
 class _Gathered:
-    """Statements on their way into a record batch."""
+    """Gathers statements into record batches."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 3
 _READING = ("header", "separator", "quote", "escape", "null", "encoding", "extra_columns", "table", "query")
-"""The options that say what the rows are."""
+"""The options that determine the rows."""
 _CONTENT = "_content.json"
 _DIGITS = 8
 """Of the number that the name of a copy begins with."""
