@@ -214,11 +214,8 @@ class _DeltaFiles:
         """The files that may hold one of these rows, by their statistics."""
         if not deleted.num_rows:
             return []
-        columns = {
-            name: deleted[name].combine_chunks()
-            for name in deleted.column_names
-            if _has_bounds(deleted.schema.field(name))
-        }
+        bounded = [field.name for field in deleted.schema if _has_bounds(field)]
+        columns = {name: deleted[name].combine_chunks() for name in bounded}
         return [file for file in self.all if all(_may_hold(file, name, column) for name, column in columns.items())]
 
     def read(self, file: DataFile, columns: Sequence[str] | None = None) -> pa.Table:
