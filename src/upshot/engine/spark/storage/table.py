@@ -219,7 +219,9 @@ def sifted(rows: Piece, others: Contents, session: SparkSession, *, present: boo
 
 def rows_without(some: Contents, others: Contents, session: SparkSession) -> Steps[Piece]:
     """The rows of `some` that are not among the others."""
-    whole = some.piece() if some.count else nothing(some.types)
+    if not some.count:
+        return nothing(some.types)
+    whole = some.piece()
     if whole is not None and (some.is_local or not others.count):
         return (yield from sifted(whole, others, session, present=False))
     frame = some.frame(session)
