@@ -31,7 +31,7 @@ from upshot.pipeline.sinks.sink import refuse_schema
 from upshot.spark import delta
 from upshot.store import encoding
 from upshot.store.encoding import FolderSide, encode_folder, stored_rows
-from upshot.store.folders import settle_files
+from upshot.store.folders import sync_files
 
 PAIR = Schema("path", (Column("x", NUMBER), Column("y", SYMBOL.optional())))
 EVERYTHING = Schema(
@@ -315,7 +315,7 @@ def test_many_rows_of_the_store_leave_without_being_collected(
         spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
         frame.write.parquet(str(folder))
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    side = encode_folder(FolderSide("came", settle_files(folder)))
+    side = encode_folder(FolderSide("came", sync_files(folder)))
     renamed = replace(EVERYTHING, columns=(Column("number", NUMBER.optional()), *EVERYTHING.columns[1:]))
     stored = stored_rows(renamed, len(ROWS), side, tmp_path / "store")
     monkeypatch.setattr(tables, "FEW", 2)

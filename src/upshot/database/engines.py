@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Deltas = Mapping[str, tuple[Rows, Rows]]
-Asked = tuple["Schema", Sequence["Clause"], Mapping[str, tuple["Schema", Sequence[Row]]], Mapping[str, "Schema"]]
+EngineQuery = tuple["Schema", Sequence["Clause"], Mapping[str, tuple["Schema", Sequence[Row]]], Mapping[str, "Schema"]]
 """A query: the head, the clauses, `given` rows and `helpers`, as in `Engine.query_open`."""
 
 
@@ -96,7 +96,7 @@ class Engine(Protocol):
         """The answer to clauses in the state after the last `propagate`. `given` relations have these few rows;
         `helpers` are relations that the clauses themselves define."""
 
-    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+    def query_many(self, asked: Sequence[EngineQuery], *, is_open: bool) -> list[Rows]:
         """The answers to independent queries, as `query_open` or `query` gives them."""
 
     def describe(self, view: str) -> str: ...

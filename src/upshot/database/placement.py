@@ -23,7 +23,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.engines import Asked, Deltas, Engine, Row, TemporaryFolders, spark_engine
+from upshot.database.engines import Deltas, Engine, EngineQuery, Row, TemporaryFolders, spark_engine
 from upshot.database.files.arrow_tables import is_spark_frame
 from upshot.database.files.spark_frames import collected, counted, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
@@ -470,7 +470,7 @@ class PlacedEngine:
         answer: Rows = self._do(lambda engine: engine.query_open(schema, clauses, given, helpers))
         return answer
 
-    def query_many(self, asked: Sequence[Asked], *, is_open: bool) -> list[Rows]:
+    def query_many(self, asked: Sequence[EngineQuery], *, is_open: bool) -> list[Rows]:
         answers: list[Rows] = self._do(lambda engine: engine.query_many(asked, is_open=is_open))
         return answers
 

@@ -13,7 +13,7 @@ from upshot.core.rows import Rows, one_nan, row_set
 from upshot.core.schema import Column, Role, Schema
 from upshot.database.changes import reported
 from upshot.database.constraints import added_violations
-from upshot.database.engines import Asked, Deltas, Engine
+from upshot.database.engines import Deltas, Engine, EngineQuery
 from upshot.database.placement import placement_of
 from upshot.database.queries.what_if import WhatIf
 from upshot.database.state import DatabaseState
@@ -265,14 +265,7 @@ class TriedChanges:
             known[name] = question, rows_found
         return [known[name][1] for name in names]
 
-    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        (answer,) = self.query_all([(schema, clauses)])
-        return answer
-
-    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
-        return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
-
-    def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
+    def _answers(self, asked: Sequence[EngineQuery]) -> list[Rows]:
         check_time()
         self._make_sure()
         # Always of the open state, even if nothing is staged: an engine keeps a question for the state it is about.
@@ -285,7 +278,7 @@ class TriedChanges:
         if not self.is_local:
             self._soon |= dict.fromkeys(columns)
 
-    def _column_query(self, column: tuple[str, int]) -> Asked:
+    def _column_query(self, column: tuple[str, int]) -> EngineQuery:
         relation, place = column
         schema = self._state.compiled.checked.schemas[relation]
         type = schema.columns[place].type
@@ -324,7 +317,7 @@ class TriedChanges:
         self._occurring |= {each: len(rows) > 0 for each, rows in zip(new, answers, strict=True)}
         return any(self._occurring[each] for each in asked)
 
-    def _value_question(self, column: tuple[str, int], value: Any) -> Asked:
+    def _value_question(self, column: tuple[str, int], value: Any) -> EngineQuery:
         """The query for a value in a column."""
         relation, place = column
         if column not in self._value_questions:

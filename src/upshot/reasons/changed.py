@@ -1,8 +1,8 @@
 """Explain why a row was inserted or deleted: the derivation gained or lost, down to the base changes.
 
-For an inserted row, the smallest derivation in the new state; for a deleted row, in the old state. Parts that the
-change did not touch are only named. A negated literal reverses the sign: it became true because a row was deleted, and
-false because one was inserted; so does an aggregate, for the solutions that it lost or gained.
+For an inserted row, the smallest derivation in the new state; for a deleted row, in the old state. Parts that did not
+change are only named. A negated literal reverses the sign: it became true because a row was deleted, and false because
+one was inserted; so does an aggregate, for the solutions that it lost or gained.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from upshot.reasons.concrete import (
     groups_of,
     instances_question,
     row_rule,
+    row_shapes,
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, Derivation, Moment, without_meta
 from upshot.reasons.near_misses import question
@@ -50,8 +51,8 @@ class Changed:
     deltas: Mapping[str, tuple[Collection[Row], Collection[Row]]] = field(default_factory=dict)
     """Relations whose inserted and deleted rows are known."""
     shown: int = SHOWN
-    """Rows that block a negated literal, and solutions of a group, that are looked into."""
-    _told: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
+    """The most rows that block a negated literal, and solutions of a group, that are explained."""
+    _derivations: dict[tuple[Key, str], Derivation] = field(default_factory=dict)
     _membership: dict[str, ConcreteRule] = field(default_factory=dict)
     _solved: dict[tuple[int, int, int], ConcreteRule] = field(default_factory=dict)
 
@@ -61,8 +62,8 @@ class Changed:
         return CAME if after and not before else WENT if before and not after else ""
 
     def derivations(self, keys: Iterable[Key], change: str) -> dict[Key, Derivation]:
-        """The changed part of a derivation of each of these rows that came, or went: the lowest over rows that stay,
-        whatever those are derived from. All are found together, from changed row to changed row."""
+        """The changed part of a derivation of each of these inserted or deleted rows: the lowest one over unchanged
+        rows, however those are derived. All are found together, from changed row to changed row."""
         here, there = self._states(change)
         unknown = [key for key in keys if key[0] not in self.deltas]
         changed = {*keys} - {*unknown} | self._is_in(here, unknown) - self._is_in(there, unknown)
@@ -71,39 +72,39 @@ class Changed:
             given=lambda premises: self._staying(premises, change),
         )  # fmt: skip
         best = search.best_of(key for key in changed if here.is_derived(key))
-        self._tell(best, set(best), change)
+        self._build(best, set(best), change)
         return {key: self.derivation(key, change) for key in keys if key in changed}
 
     def derivation(self, key: Key, change: str) -> Derivation:
         """The changed part of the derivation of an inserted or deleted row."""
-        if (key, change) in self._told:
-            return self._told[key, change]
+        if (key, change) in self._derivations:
+            return self._derivations[key, change]
         here, _ = self._states(change)
         if not here.is_derived(key):
-            made = replace(here.telling.base(key), change=change)
-            told = replace(made, inserted=self.moment) if change == CAME else replace(made, deleted=self.moment)
-            self._told[key, change] = told
-            return told
+            made = replace(here.trees.base(key), change=change)
+            found = replace(made, inserted=self.moment) if change == CAME else replace(made, deleted=self.moment)
+            self._derivations[key, change] = found
+            return found
         best = here.best(key)
         assert best is not None, "a row that is in a state has a derivation there"
         rows = list(used(best, key))
-        self._tell(best, {*rows} - self._staying(rows, change), change)
-        return self._told[key, change]
+        self._build(best, {*rows} - self._staying(rows, change), change)
+        return self._derivations[key, change]
 
-    def _tell(self, best: Mapping[Key, Best], changed: set[Key], change: str) -> None:
-        """Make the derivations of changed rows, premises first."""
+    def _build(self, best: Mapping[Key, Best], changed: set[Key], change: str) -> None:
+        """Build the derivations of changed rows, premises first."""
         here, _ = self._states(change)
-        here.telling.prepare(best[each].instance for each in changed)
+        here.trees.prepare(best[each].instance for each in changed)
         for each in sorted(changed, key=lambda row: best[row].height):
-            if (each, change) not in self._told:
-                self._told[each, change] = self._step(best[each].instance, change, changed)
+            if (each, change) not in self._derivations:
+                self._derivations[each, change] = self._step(best[each].instance, change, changed)
 
     def _states(self, change: str) -> tuple[Reasons, Reasons]:
         """The state that the row is in, and the other one."""
         return (self.after, self.before) if change == CAME else (self.before, self.after)
 
     def _step(self, instance: RuleInstance, change: str, changed: set[Key]) -> Derivation:
-        """One step of a derivation; those of its changed premises are there already."""
+        """One step of a derivation; those of its changed premises are already built."""
         here, _ = self._states(change)
         parts: list[Derivation] = []
         facts = [
@@ -116,23 +117,23 @@ class Changed:
             if key is None:
                 parts.append(self._condition(instance, place, change))
             elif key in changed:
-                parts.append(self._told[key, change])
+                parts.append(self._derivations[key, change])
             elif key in base and key not in stays:
                 parts.append(self.derivation(key, change))
             else:
                 remark = "already true" if change == CAME else "still true"
-                parts.append(replace(here.telling.base(key), kind=_kind(here, key), remark=remark))
+                parts.append(replace(here.trees.base(key), kind=_kind(here, key), remark=remark))
         if not any(part.change for part in parts):
             parts += self._better(instance.head, change)
-        whole = here.telling.derivation(instance, [_PLACEHOLDER for _ in instance.rule.derived])
+        whole = here.trees.derivation(instance, [_PLACEHOLDER for _ in instance.rule.derived])
         return replace(
             whole, premises=tuple(parts), change=change,
             height=1 + max((part.height for part in parts), default=0), size=1 + sum(part.size for part in parts),
         )  # fmt: skip
 
     def _better(self, key: Key, change: str) -> list[Derivation]:
-        """The better row that the group of a best value has in the other state, where all that derives the row is too.
-        Its own derivation changed: recursion only improves best values."""
+        """The better row that the group of a best value has in the other state, where all premises of the row are
+        present too. Its own derivation changed: recursion only improves best values."""
         relation, row = key
         lattice = self.program.schemas[relation].lattice
         if lattice is None:
@@ -146,10 +147,10 @@ class Changed:
         return self._below([(relation, each) for each in rows], WENT if change == CAME else CAME)
 
     def _condition(self, instance: RuleInstance, place: int, change: str) -> Derivation:
-        """A literal that is no row: negated, an aggregate, or a condition, which changes only with the others."""
+        """A literal without a row: negated, an aggregate, or a condition, which changes only with the others."""
         here, _ = self._states(change)
         literal, _ = instance.rule.literals[place]
-        plain = here.telling.part(instance, place, iter(()))
+        plain = here.trees.part(instance, place, iter(()))
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             return self._negated(plain, instance, literal.body, change)
         if isinstance(literal, Comparison) and isinstance(literal.right, Aggregate):
@@ -173,7 +174,7 @@ class Changed:
     def _folded(
         self, plain: Derivation, instance: RuleInstance, place: int, aggregate: Aggregate, change: str
     ) -> Derivation:
-        """The solutions that the group has in only one of the states, and what changed of their rows."""
+        """The solutions that the group has in only one of the states, and the changes of their rows."""
         here, there = self._states(change)
         groups = self._groups(here, instance, place, aggregate)
         mine = _solutions(here, groups, instance)
@@ -200,15 +201,15 @@ class Changed:
         return groups_of(instance.rule, aggregate, place, self.program.schemas, f"changed_{state.search.world.tag}")
 
     def _solution_rule(self, rule: ConcreteRule, place: int, part: int, group: AggregateGroup) -> ConcreteRule:
-        """The rule whose instances are solutions of an alternative of an aggregate, numbered apart from all others."""
+        """The rule whose instances are solutions of an alternative of an aggregate, with a number of its own."""
         if (rule.number, place, part) not in self._solved:
             self._solved[rule.number, place, part] = group.rule(_FIRST_OF_GROUPS + len(self._solved))
         return self._solved[rule.number, place, part]
 
     def _changed_parts(self, solutions: Sequence[RuleInstance], change: str) -> list[Derivation]:
-        """The changes of solutions that a group has in one state only: rows, and literals that are none."""
+        """The changes of solutions that a group has in one state only: rows, and other literals."""
         here, _ = self._states(change)
-        here.telling.prepare(solutions)
+        here.trees.prepare(solutions)
         keys = [
             [
                 None if premise is None else (premise.relation, one_nan(premise.row(solution.binding)))
@@ -219,11 +220,11 @@ class Changed:
         rows = [key for some in keys for key in some if key is not None]
         stays = self._staying(rows, change)
         changed = [key for key in dict.fromkeys(rows) if key not in stays]
-        told = dict(zip(changed, self._below(changed, change), strict=True))
+        built = dict(zip(changed, self._below(changed, change), strict=True))
         found: list[Derivation] = []
         for solution, some in zip(solutions, keys, strict=True):
             for place, key in enumerate(some):
-                part = self._condition(solution, place, change) if key is None else told.get(key)
+                part = self._condition(solution, place, change) if key is None else built.get(key)
                 if part is not None and part.change:
                     found.append(part)
         return found
@@ -235,7 +236,7 @@ class Changed:
         return [self.derivation(key, change) for key in keys]
 
     def _staying(self, keys: Sequence[Key], change: str) -> set[Key]:
-        """The rows among these, which are in one state, that are in the other one too."""
+        """The rows among these, present in one state, that are also present in the other one."""
         _, there = self._states(change)
         place = (CAME, WENT).index(change)
         known = [key for key in keys if key[0] in self.deltas]
@@ -243,10 +244,8 @@ class Changed:
         return stays | self._is_in(there, [key for key in keys if key[0] not in self.deltas])
 
     def _is_in(self, state: Reasons, keys: Sequence[Key]) -> set[Key]:
-        """The rows among these that are in a state."""
-        shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
-        for relation, row in dict.fromkeys(keys):
-            shapes.setdefault((relation, tuple(value is None for value in row)), []).append(row)
+        """The rows among these that are present in a state."""
+        shapes = row_shapes(dict.fromkeys(keys))
         found: set[Key] = set()
         questions = []
         for (relation, nulls), rows in shapes.items():
@@ -259,7 +258,6 @@ class Changed:
         return found
 
     def _rows_of(self, relation: str) -> ConcreteRule:
-        """The rule that derives the rows of a relation from themselves."""
         if relation not in self._membership:
             number = len(self.program.clauses) + list(self.program.schemas).index(relation)
             self._membership[relation] = row_rule(number, relation, self.program.schemas)
@@ -267,7 +265,7 @@ class Changed:
 
 
 _FIRST_OF_GROUPS = 10**6
-"""The numbers of rules for the solutions of groups begin after those of all clauses and relations."""
+"""Rules for solutions of groups are numbered from here, after all clauses and relations."""
 
 _PLACEHOLDER = Derivation(ABSENT, "")
 
@@ -308,9 +306,10 @@ def matching(
             equations.append(Comparison("=", Variable(name), term))
     schema, clause = question((Atom(atom.relation, tuple(args)), *equations), names, known, schemas)
     found = []
-    for row in world.query(schema, (clause,)).sorted():
-        left = iter(row)
-        found.append(one_nan(tuple(term.value if isinstance(term, Constant) else next(left) for term in args)))
+    for row in world.query(schema, clause).sorted():
+        values_of_row = iter(row)
+        whole = (term.value if isinstance(term, Constant) else next(values_of_row) for term in args)
+        found.append(one_nan(tuple(whole)))
     return found
 
 
@@ -329,11 +328,10 @@ class RowChange:
         return f"<{self.derivation.statement} {_WORDS[self.change]} in version {self.moment.version}>"
 
     def _repr_svg_(self) -> str:
-        """Notebooks show the picture."""
         return self.svg()
 
     def without_meta(self) -> RowChange:
-        """The same without what was noted with the transaction."""
+        """The same without the `meta` of the transaction."""
         return RowChange(self.change, replace(self.moment, meta={}), without_meta(self.derivation))
 
     def text(self, *, depth: int | None = None) -> str:
@@ -341,15 +339,13 @@ class RowChange:
         return f"{self._heading}\n{self.derivation.text(depth=depth)}"
 
     def json(self) -> str:
-        """The change as JSON."""
-        told = json.dumps({"change": self.change, **self.moment.as_dict()}, ensure_ascii=False)
-        return f'{told[:-1]}, "derivation": {self.derivation.json()}}}'
+        head = json.dumps({"change": self.change, **self.moment.as_dict()}, ensure_ascii=False)
+        return f'{head[:-1]}, "derivation": {self.derivation.json()}}}'
 
     def as_dict(self) -> dict[str, Any]:
         return {"change": self.change, **self.moment.as_dict(), "derivation": self.derivation.as_dict()}
 
     def svg(self) -> str:
-        """The change and the derivation as an SVG document."""
         return self.derivation.svg(self._heading)
 
     @property

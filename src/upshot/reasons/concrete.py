@@ -15,14 +15,17 @@ from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test,
 
 Row = tuple[Any, ...]
 Picks = tuple[tuple[int | None, Any], ...]
-"""For each argument the place of its variable in a binding, or else the constant it is."""
+"""For each argument the index of its variable in a binding, or else its constant."""
+
+EngineQuery = tuple[Schema, Sequence[Clause], Mapping[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]
+"""A query to an engine: the head, clauses, given rows, relations that the clauses define."""
 
 ASKED = "asked_rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """A positive literal over a relation: `row` makes its row from a binding."""
+    """A positive literal over a relation; `row` makes its row from a binding."""
 
     relation: str
     picks: Picks
@@ -33,9 +36,9 @@ class Premise:
 
 @dataclass(frozen=True)
 class ConcreteRule:
-    """A clause whose positive literals name whole rows: `_` has become a variable, a computed argument an equation.
-    `names` are its variables outside aggregates, in the order of a binding; `literals` its body as written, each
-    with the premise it becomes if it is a positive one. `derived` are the premises over views."""
+    """A clause whose positive literals name whole rows: a variable replaces `_`, an equation a computed argument.
+    `names` are its variables outside aggregates, in the order of a binding; `literals` its body as written, each with
+    its premise if it is a positive literal. `derived` are the premises over views."""
 
     number: int
     clause: Clause
@@ -47,7 +50,6 @@ class ConcreteRule:
 
     @property
     def is_leaf(self) -> bool:
-        """Test whether it uses no view."""
         return not self.derived
 
     def values(self, binding: Row) -> dict[str, Any]:
@@ -55,10 +57,9 @@ class ConcreteRule:
 
 
 def concrete_rules(program: CheckedProgram) -> dict[str, tuple[ConcreteRule, ...]]:
-    """The rules of every view, by its name."""
     views = {clause.head.relation for clause in program.clauses}
     made: dict[str, list[ConcreteRule]] = {}
-    # Two alternatives of a rule may come to the same.
+    # Two alternatives of a rule may be equal.
     for number, clause in enumerate(dict.fromkeys(program.clauses)):
         rule = concrete_rule(number, clause, program.schemas, views)
         made.setdefault(clause.head.relation, []).append(rule)
@@ -66,8 +67,7 @@ def concrete_rules(program: CheckedProgram) -> dict[str, tuple[ConcreteRule, ...
 
 
 def concrete_rule(number: int, clause: Clause, schemas: Mapping[str, Schema], views: Collection[str]) -> ConcreteRule:
-    """The clause with whole rows as premises."""
-    making = _RuleQueries(set(all_names([clause.head, *clause.body])), dict(clause.types), schemas)
+    making = _FreshVariables(set(all_names([clause.head, *clause.body])), dict(clause.types), schemas)
     atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in clause.body]
     body = [atom or literal for atom, literal in zip(atoms, clause.body, strict=True)] + making.equations
     names = tuple(dict.fromkeys(n for literal in body for n in variables(literal, inside_aggregates=False)))
@@ -88,7 +88,7 @@ def row_rule(number: int, relation: str, schemas: Mapping[str, Schema]) -> Concr
     return concrete_rule(number, Clause(atom, (atom,), types), schemas, ())
 
 
-class _RuleQueries:
+class _FreshVariables:
     def __init__(self, taken: set[str], types: dict[str, Type], schemas: Mapping[str, Schema]) -> None:
         self.taken, self.types, self.schemas = taken, types, schemas
         self.equations: list[Literal] = []
@@ -126,42 +126,36 @@ def _picks(args: Iterable[Term], places: Mapping[str, int]) -> Picks:
     return tuple(picks)
 
 
-# ---- questions ------------------------------------------------------------------------------------------
+# ---- queries for instances ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceQuery:
-    """A query from numbered rows to bindings: `clause` derives, from a number and the columns of `asked`, the number
-    and the binding."""
+    """A query from numbered rows to bindings: `clause` derives the number and the binding from the number and the
+    columns of `asked`."""
 
     schema: Schema
     clause: Clause
     asked: Schema
     helpers: tuple[Clause, ...] = ()
-    """Clauses of relations that are there for the question only."""
+    """Clauses of relations that exist for this query only."""
     helper_schemas: Mapping[str, Schema] = field(default_factory=dict)
-
-    @property
-    def clauses(self) -> tuple[Clause, ...]:
-        return (self.clause, *self.helpers)
 
     def given(self, rows: Sequence[Row]) -> dict[str, tuple[Schema, Sequence[Row]]]:
         return {ASKED: (self.asked, rows)}
 
-    def query(
-        self, rows: Sequence[Row]
-    ) -> tuple[Schema, tuple[Clause, ...], dict[str, tuple[Schema, Sequence[Row]]], Mapping[str, Schema]]:
-        """The query to an engine about these rows: the head, clauses, what is given, relations of the clauses."""
-        return self.schema, self.clauses, self.given(rows), self.helper_schemas
+    def query(self, rows: Sequence[Row]) -> EngineQuery:
+        """The query to an engine for these rows."""
+        return self.schema, (self.clause, *self.helpers), self.given(rows), self.helper_schemas
 
 
 def instances_question(
     rule: ConcreteRule, nulls: tuple[bool, ...], schemas: Mapping[str, Schema], tag: str
 ) -> InstanceQuery | None:
-    """The instances of the rule that derive rows with NULL in these places; the query gives the other values. None if
-    no instance can. A join never matches NULL, so each pattern of NULLs needs its own query."""
+    """The query for the instances of the rule that derive rows with NULL in these places, by their other values. None
+    if no instance can. A join never matches NULL, so each pattern of NULLs needs its own query."""
     head = rule.clause.head
-    making = _RuleQueries({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
+    making = _FreshVariables({*rule.types, *all_names([head, *rule.body])}, dict(rule.types), schemas)
     args: list[Term] = [making.fresh("N", NUMBER)]
     columns = [Column("n", NUMBER)]
     tests: list[Literal] = []
@@ -205,14 +199,22 @@ def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:
     ]
 
 
+def row_shapes(keys: Iterable[tuple[str, Row]]) -> dict[tuple[str, tuple[bool, ...]], list[Row]]:
+    """The rows by relation and by the places that are NULL."""
+    shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
+    for relation, row in keys:
+        shapes.setdefault((relation, tuple(value is None for value in row)), []).append(row)
+    return shapes
+
+
 # ---- groups ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateGroup:
-    """The rows that an aggregate folds: `question` finds the solutions of its body, given the values of `shared`
-    variables; `atoms` are its positive literals, made of a solution. `clause` has the body as written, `body` with
-    whole rows, and `names` are the variables of a solution."""
+    """The rows that an aggregate combines: `question` finds the solutions of its body for the values of `shared`
+    variables; `atoms` are the positive literals of a solution. `clause` has the body as written, `body` with whole
+    rows; `names` are the variables of a solution."""
 
     question: InstanceQuery
     shared: tuple[str, ...]
@@ -231,7 +233,7 @@ class AggregateGroup:
 def groups_of(
     rule: ConcreteRule, aggregate: Aggregate, place: int, schemas: Mapping[str, Schema], tag: str
 ) -> tuple[AggregateGroup, ...]:
-    """The group of one aggregate of a rule, in a part for each alternative of its body."""
+    """The group of one aggregate of a rule, in one part for each alternative of its body."""
     bodies = disjuncts(aggregate.body)
     return tuple(_group(rule, body, schemas, f"{tag}_{rule.number}_{place}_{n}") for n, body in enumerate(bodies))
 
@@ -239,7 +241,7 @@ def groups_of(
 def _group(rule: ConcreteRule, inner: Sequence[Literal], schemas: Mapping[str, Schema], tag: str) -> AggregateGroup:
     outside = {*rule.names, *all_names([rule.clause.head])}
     shared = tuple(name for name in dict.fromkeys(n for each in inner for n in variables(each)) if name in outside)
-    making = _RuleQueries({*rule.types, *all_names([rule.clause.head, *rule.body])}, dict(rule.types), schemas)
+    making = _FreshVariables({*rule.types, *all_names([rule.clause.head, *rule.body])}, dict(rule.types), schemas)
     number = making.fresh("N", NUMBER)
     atoms = [making.whole(literal) if isinstance(literal, Atom) else None for literal in inner]
     body = [atom or literal for atom, literal in zip(atoms, inner, strict=True)] + making.equations

@@ -10,19 +10,19 @@ from typing import Any
 
 from upshot.core.json_values import to_json
 from upshot.reasons.picture import Card, picture
-from upshot.reasons.text_tree import Line, text_tree, written
+from upshot.reasons.text_tree import Line, json_tree, text_tree
 
 Row = tuple[Any, ...]
 
 RULE, BASE, ABSENT, AGGREGATE, CONDITION = "rule", "base", "absent", "aggregate", "condition"
 
 MOST_SHOWN = 5
-"""Rows of a group that are shown as text."""
+"""The most rows of a group in text."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """A rule as it was written, and where; `place` is empty for what no text says."""
+    """A rule as it was written, and its file and line; `place` is empty for a generated rule."""
 
     text: str
     place: str = ""
@@ -40,10 +40,10 @@ class Moment:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        told = f"version {self.version}"
+        text = f"version {self.version}"
         if self.time is not None:
-            told += f", {self.time:%Y-%m-%d %H:%M:%S}"
-        return told + f", {json.dumps(self.meta, ensure_ascii=False)}" * bool(self.meta)
+            text += f", {self.time:%Y-%m-%d %H:%M:%S}"
+        return text + f", {json.dumps(self.meta, ensure_ascii=False)}" * bool(self.meta)
 
     def as_dict(self) -> dict[str, Any]:
         time = None if self.time is None else self.time.isoformat()
@@ -52,13 +52,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Derivation:
-    """One node and all below it. `kind` is `rule` (a row that `rule` derives from the `premises`), `base` (a base
-    fact, with the transaction that `inserted` it where that is known, or that `deleted` it), `absent` (no row matches a
-    negated literal), `aggregate` (a group was folded: `count` solutions, the first ones in `group`) or `condition` (a
-    comparison or test).
+    """A node of a derivation and all below it. `kind` is `rule` (a row that `rule` derives from the `premises`), `base`
+    (a base fact, with the transaction that `inserted` it where that is known, or that `deleted` it), `absent` (no row
+    matches a negated literal), `aggregate` (a group with `count` solutions, the first ones in `group`) or `condition`
+    (a comparison or test).
 
-    `height` is the number of rules on the longest way down, `size` the number of nodes, a part that is used twice
-    counted twice. In memory, and as text, such a part is there once."""
+    `height` is the number of rules on the longest path down, `size` the number of nodes, where a shared part counts
+    each time. In memory, and as text, a shared part exists once.
+    """
 
     kind: str
     statement: str
@@ -75,7 +76,7 @@ class Derivation:
     change: str = ""
     """The change of the row by a version, in answers of `why_changed`: `came`, `went`, or empty."""
     remark: str = ""
-    """Takes the place of what there would be to say about it otherwise."""
+    """Replaces the usual note."""
 
     def __str__(self) -> str:
         return self.text()
@@ -84,32 +85,31 @@ class Derivation:
         return f"<derivation of {self.statement}, {self.size} nodes, height {self.height}>"
 
     def _repr_svg_(self) -> str:
-        """Notebooks show the picture."""
         return self.svg()
 
     @property
     def nodes(self) -> Iterator[Derivation]:
         """Every node once, each before its premises."""
         seen: set[int] = set()
-        left = [self]
-        while left:
-            node = left.pop()
+        pending = [self]
+        while pending:
+            node = pending.pop()
             if id(node) not in seen:
                 seen.add(id(node))
                 yield node
-                left.extend(reversed(node.premises))
+                pending.extend(reversed(node.premises))
 
     @property
     def note(self) -> str:
-        """The notes about the node beside its statement."""
+        """The text beside the statement."""
         if self.remark:
             return self.remark
         match self.kind:
             case "rule":
                 return str(self.rule)
             case "base":
-                came = f", inserted in {self.inserted}" if self.inserted else ""
-                return "base fact" + came + (f", deleted in {self.deleted}" if self.deleted else "")
+                inserted = f", inserted in {self.inserted}" if self.inserted else ""
+                return "base fact" + inserted + (f", deleted in {self.deleted}" if self.deleted else "")
             case "aggregate":
                 if not self.count:
                     return "over nothing"
@@ -119,30 +119,29 @@ class Derivation:
                 return ""
 
     def text(self, *, depth: int | None = None) -> str:
-        """The tree as indented text, to a depth if given; a part that was shown before is only named."""
+        """The tree as indented text, to a depth if given; a repeated part is only named."""
         return text_tree(self, _line, lambda node: node.premises, depth)
 
     def json(self) -> str:
-        """The tree as JSON, however deep it is."""
-        return written(self.as_dict(), "premises")
+        """The tree as JSON of any depth."""
+        return json_tree(self.as_dict(), "premises")
 
     def as_dict(self) -> dict[str, Any]:
-        """The tree as what JSON can hold; a part that was there before comes again without its premises, marked
-        `repeated`."""
+        """The tree as JSON values; a repeated part has no premises and is marked `repeated`."""
         made: dict[int, dict[str, Any]] = {}
         top: list[dict[str, Any]] = []
-        left: list[tuple[Derivation, list[dict[str, Any]]]] = [(self, top)]
-        while left:
-            node, home = left.pop()
+        pending: list[tuple[Derivation, list[dict[str, Any]]]] = [(self, top)]
+        while pending:
+            node, home = pending.pop()
             if id(node) in made and node.premises:
-                told = {key: value for key, value in made[id(node)].items() if key != "premises"}
-                home.append({**told, "repeated": True})
+                without = {key: value for key, value in made[id(node)].items() if key != "premises"}
+                home.append({**without, "repeated": True})
                 continue
             home.append(made.setdefault(id(node), node._fields()))
             if node.premises:
                 inside: list[dict[str, Any]] = []
                 home[-1]["premises"] = inside
-                left.extend((premise, inside) for premise in reversed(node.premises))
+                pending.extend((premise, inside) for premise in reversed(node.premises))
         return top[0]
 
     def _fields(self) -> dict[str, Any]:
@@ -159,12 +158,10 @@ class Derivation:
         return found
 
     def svg(self, heading: str = "") -> str:
-        """The tree as an SVG document, under a heading if given."""
         return pictures([self], heading)
 
 
 def pictures(trees: Sequence[Derivation], heading: str = "") -> str:
-    """Derivations as one SVG document, one below the other."""
     return picture(trees, card, lambda node: node.premises, heading)
 
 
@@ -176,7 +173,6 @@ def _line(node: Derivation) -> Line:
 
 
 def card(node: Derivation) -> Card:
-    """The node as a box of a picture."""
     kinds = {RULE: "view", BASE: "base", ABSENT: "constraint"}
     return Card(_line(node).statement, node.note, kinds.get(node.kind, "rule"), negated=node.kind == ABSENT)
 
@@ -193,7 +189,7 @@ def with_moments(tree: Derivation, moments: Mapping[tuple[str, Row], Moment]) ->
 
 
 def without_meta(tree: Derivation) -> Derivation:
-    """The tree with the versions and times of transactions, and nothing that was noted with them."""
+    """The tree without the `meta` of transactions."""
 
     def bare(node: Derivation) -> Derivation:
         inserted, deleted = (each and replace(each, meta={}) for each in (node.inserted, node.deleted))
@@ -203,14 +199,14 @@ def without_meta(tree: Derivation) -> Derivation:
 
 
 def _rebuilt(tree: Derivation, change: Callable[[Derivation], Derivation]) -> Derivation:
-    """The tree with every node changed; a part that is used twice stays one."""
+    """The tree with every node changed; shared parts stay shared."""
     made: dict[int, Derivation] = {}
-    left = [tree]
-    while left:
-        node = left.pop()
+    pending = [tree]
+    while pending:
+        node = pending.pop()
         waiting = [premise for premise in node.premises if id(premise) not in made]
         if waiting:
-            left += [node, *waiting]
+            pending += [node, *waiting]
         elif id(node) not in made:
             made[id(node)] = replace(change(node), premises=tuple(made[id(each)] for each in node.premises))
     return made[id(tree)]

@@ -1,4 +1,4 @@
-"""The obstacles to a row, as a tree: the row, the rules that could give it, and how their literals stand."""
+"""The answer of `why_not` as a tree: the row, the rules that could derive it, and the state of their literals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upshot.core.errors import counted
 from upshot.core.json_values import to_json
 from upshot.reasons.derivation import BASE, Derivation, Moment, RuleText, card, with_moments, without_meta
 from upshot.reasons.picture import Card, picture
-from upshot.reasons.text_tree import Line, text_tree, written
+from upshot.reasons.text_tree import Line, json_tree, text_tree
 
 Row = tuple[Any, ...]
 
@@ -23,13 +23,14 @@ _MARKS = {HOLDS: "✓", MISSING: "✗", BLOCKED: "✗", FALSE: "✗", OPEN: "?"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
-    """One node and all below it. `kind` is `row` (a row that does not hold, over the attempts to derive it), `attempt`
-    (a rule and values for some of its variables: `count` other choices of values fail equally late), or how a literal
-    of the rule stands: it `holds`, its row is `missing`, a row blocks a negated one (`in the way`), a condition is
-    `false`, or it is `open` since it depends on a variable that has no value. The last part of a row may be of kind
-    `fixes`: each `fix` in it is a set of base changes that would insert the row, with its `details`.
+    """A node of the answer and all below it. `kind` is `row` (an absent row, over the attempts to derive it), `attempt`
+    (a rule and values for some of its variables; `count` other choices of values fail equally late), or the state of a
+    literal of the rule: it `holds`, its row is `missing`, a row blocks a negated one (`in the way`), a condition is
+    `false`, or it is `open` since a variable of it has no value. The last part of a row may be of kind `fixes`: each
+    `fix` in it is a set of base changes that would insert the row, with its `details`.
 
-    `failing` is the number of literals that do not hold, of the nearest attempt for a row."""
+    `failing` is the number of literals that do not hold, of the nearest attempt for a row.
+    """
 
     kind: str
     statement: str
@@ -43,7 +44,7 @@ class Failure:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the JSON form."""
     inserted: Moment | None = None
-    """The transaction that inserted a base fact that blocks a negated literal, where that is known."""
+    """The transaction that inserted a blocking base fact, if it is known."""
 
     def __str__(self) -> str:
         return self.text()
@@ -52,7 +53,6 @@ class Failure:
         return f"<{self.statement} does not hold, {counted(len(self.parts), 'attempt')}>"
 
     def _repr_svg_(self) -> str:
-        """Notebooks show the picture."""
         return self.svg()
 
     def text(self, *, depth: int | None = None) -> str:
@@ -61,11 +61,10 @@ class Failure:
         return text_tree(root, _line, _below, depth)
 
     def json(self) -> str:
-        """The tree as JSON."""
-        return written(self.as_dict(), "parts", "premises")
+        return json_tree(self.as_dict(), "parts", "premises")
 
     def as_dict(self) -> dict[str, Any]:
-        """The tree as what JSON can hold."""
+        """The tree as JSON values."""
         found: dict[str, Any] = {"kind": self.kind, "statement": self.statement}
         if self.row is not None:
             found |= {"relation": self.relation, "row": [to_json(value) for value in self.row]}
@@ -85,13 +84,12 @@ class Failure:
         return found
 
     def svg(self) -> str:
-        """The tree as an SVG document."""
         root: Failure | Derivation = self
         return picture([root], _card, _below)
 
 
 def base_facts(failure: Failure) -> Iterator[tuple[str, Row]]:
-    """The facts that the answer names: base facts of derivations, and blocking rows, also of views."""
+    """The base facts of derivations in the answer, and blocking rows, also of views."""
     for part in failure.parts:
         if isinstance(part, Failure):
             yield from base_facts(part)
@@ -111,7 +109,7 @@ def dated(failure: Failure, moments: Mapping[tuple[str, Row], Moment]) -> Failur
 
 
 def without_notes(failure: Failure) -> Failure:
-    """The answer without what was noted with transactions."""
+    """The answer without the `meta` of transactions."""
     parts = tuple(without_notes(part) if isinstance(part, Failure) else without_meta(part) for part in failure.parts)
     return replace(failure, parts=parts, inserted=failure.inserted and replace(failure.inserted, meta={}))
 
@@ -120,8 +118,8 @@ def _line(node: Failure | Derivation) -> Line:
     if isinstance(node, Derivation):
         return Line(node.statement, node.note)
     mark = f"{_MARKS[node.kind]} " if node.kind in _MARKS else ""
-    came = f", inserted in {node.inserted}" if node.inserted else ""
-    return Line(mark + node.statement, node.note + came)
+    inserted = f", inserted in {node.inserted}" if node.inserted else ""
+    return Line(mark + node.statement, node.note + inserted)
 
 
 def _card(node: Failure | Derivation) -> Card:

@@ -1,8 +1,7 @@
-"""The nearest misses of a rule for a row: the largest sets of its literals that hold together, and their values.
+"""The near misses of a rule for a row: the largest sets of its literals that hold together, and their values.
 
-Literals are left out, as few as possible, and the others are queried. A literal that is left out does not hold:
-otherwise fewer would have been left out. A literal that depends on a variable that no queried literal binds is left out
-with those that would bind it.
+As few literals as possible are omitted, and the others are queried. An omitted literal does not hold: otherwise fewer
+would have been omitted. A literal with a variable that no queried literal binds is omitted too.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from upshot.rewrite.shapes import retyped
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Term, Test, Variable
 
 SMALL_BODY = 8
-"""Literals of a rule of which any may be left out; of longer ones only a few at a time."""
+"""In rules of at most this many literals any may be omitted; in longer ones at most `FEW`."""
 FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A rule whose head is the given row: `literals` are those of the body and the equations of the head, with the
-    row's values."""
+    """A rule for a given row: `literals` are those of the body and the equations of the head, with the row's values."""
 
     clause: Clause
     literals: tuple[Literal, ...]
@@ -52,7 +50,7 @@ class LiteralChoice:
 
 
 def grounded(clause: Clause, schema: Schema, row: Row) -> Ground | None:
-    """The rule for this row; None if its head cannot be the row, whatever the body says."""
+    """The rule for this row; None if its head cannot be the row."""
     values: dict[str, Any] = {}
     tests: list[Literal] = []
     types = dict(clause.types)
@@ -74,12 +72,12 @@ def grounded(clause: Clause, schema: Schema, row: Row) -> Ground | None:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Test whether two values are one in a set: NULL is NULL, NaN is NaN."""
+    """Test whether two values are equal in a set: NULL is NULL, NaN is NaN."""
     return bool(left == right) or (left != left and right != right)
 
 
 def choices(ground: Ground) -> Iterator[list[LiteralChoice]]:
-    """The queries: all choices that leave out equally few literals, the fewest first."""
+    """The choices of literals, grouped by how many they omit, the fewest first."""
     count = len(ground.literals)
     most = count if count <= SMALL_BODY else FEW
     found: dict[tuple[int, ...], LiteralChoice] = {}
@@ -96,7 +94,7 @@ def choices(ground: Ground) -> Iterator[list[LiteralChoice]]:
 
 
 def _choice(ground: Ground, dropped: frozenset[int]) -> LiteralChoice:
-    """The queries without some literals."""
+    """The choice without some literals."""
     outside = frozenset(
         name for literal in (ground.clause.head, *ground.clause.body)
         for name in variables(literal, inside_aggregates=False)
@@ -118,7 +116,7 @@ def _choice(ground: Ground, dropped: frozenset[int]) -> LiteralChoice:
 
 
 def _binds(literal: Literal, bound: Collection[str], outside: frozenset[str]) -> tuple[str, ...] | None:
-    """The variables that a literal gives values to, once these have some; None if it needs others to have them."""
+    """The variables that a literal binds, given bound ones; None if it needs others to be bound."""
     needs = set(_needed(literal, outside)).difference(bound)
     match literal:
         case Atom(_, args):
@@ -163,6 +161,5 @@ def question(
 
 
 def whole_row(atom: Atom) -> Row | None:
-    """The row that an atom of constants names."""
     values: Sequence[Any] = [term.value for term in atom.args if isinstance(term, Constant)]
     return tuple(values) if len(values) == len(atom.args) else None

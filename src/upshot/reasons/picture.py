@@ -1,4 +1,4 @@
-"""Trees as SVG pictures without external resources, and the style that all pictures share."""
+"""Trees as SVG pictures without external resources, and the style of all pictures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STYLE = """
     .sum { fill: #e3b341; stroke: #10161d; }
   }
 """
-"""Plain values and no CSS variables, which many programs that convert SVG do not know."""
+"""Plain values instead of CSS variables, which many SVG converters do not know."""
 
 
 Node = TypeVar("Node")
@@ -56,14 +56,13 @@ Node = TypeVar("Node")
 MARGIN, GAP, SPACE = 32.0, 44.0, 16.0
 TALL, FLAT = 52.0, 34.0
 LINE = 24.0
-"""Of the paper that a heading takes."""
+"""The height of a heading."""
 LONGEST, LONGEST_NOTE = 72, 100
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A box: its two lines, and the class of its colors; the way to it is drawn `negated` where it says what is not
-    there."""
+    """A box with two lines, and the class of its colors; its edge is drawn `negated` if it stands for absence."""
 
     statement: str
     note: str
@@ -95,8 +94,8 @@ class _Placed:
 def picture(
     roots: Sequence[Node], card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]], heading: str = ""
 ) -> str:
-    """Trees from left to right, one below the other under the heading, each node level with the middle of what is below
-    it; a part that is used twice in a tree is drawn whole once."""
+    """Trees from left to right, one below the other under the heading; each node is level with the middle of the nodes
+    below it; a repeated part of a tree is drawn once."""
     placed: list[_Placed] = []
     for root in roots:
         placed += _placed(root, card, below, len(placed))
@@ -120,28 +119,28 @@ def picture(
 def _placed(
     root: Node, card: Callable[[Node], Card], below: Callable[[Node], Sequence[Node]], before: int
 ) -> list[_Placed]:
-    """The nodes in the order of a walk, each with its column, numbered after those `before`."""
+    """The nodes in preorder, each with its column, numbered after those `before`."""
     placed: list[_Placed] = []
     drawn: set[int] = set()
-    left: list[tuple[Node, int | None]] = [(root, None)]
-    while left:
-        node, parent = left.pop()
+    pending: list[tuple[Node, int | None]] = [(root, None)]
+    while pending:
+        node, parent = pending.pop()
         inside = below(node)
-        told = card(node)
+        box = card(node)
         if inside and id(node) in drawn:
-            told, inside = Card(told.statement, "as above", told.kind, told.negated), ()
+            box, inside = Card(box.statement, "as above", box.kind, box.negated), ()
         drawn.add(id(node))
         home = None if parent is None else placed[parent - before]
         if home is not None:
             home.inside += 1
         x = MARGIN if home is None else home.x + home.card.width + GAP
-        left.extend((each, before + len(placed)) for each in reversed(inside))
-        placed.append(_Placed(told, x, parent))
+        pending.extend((each, before + len(placed)) for each in reversed(inside))
+        placed.append(_Placed(box, x, parent))
     return placed
 
 
 def _stacked(placed: list[_Placed], above: float) -> float:
-    """Gives every node its height on the paper, below the margin and what is `above`; that of the paper."""
+    """Set the vertical position of every node, below the margin and the space `above`; the height of the picture."""
     first = y = MARGIN + above
     for each in placed:
         if not each.inside:
@@ -187,5 +186,5 @@ def _short(text: str, most: int = LONGEST) -> str:
 
 
 def _note(text: str) -> str:
-    """The note on one line; pictures know no columns."""
+    """The note on one line."""
     return _short(text.replace("  ", " · "), LONGEST_NOTE)

@@ -1,21 +1,29 @@
-"""Derivations found top-down: rule instances are queried level by level, until the row is derived from base facts.
+"""Search derivations top-down: rule instances are queried level by level, until the row is derived from base facts.
 
-A derivation is the smaller the lower it is; of a smallest one every part is a smallest one again, and among those it
-has the fewest nodes. Only rows within the height of the derivation below the row are read: all rows of one level are
-queried in one query a rule, from the rows outward.
+A derivation is the smaller the lower it is; every part of a smallest one is smallest itself, and among those it has the
+fewest nodes. Only rows within the height of the derivation below the row are read: all rows of one level are queried
+with one query for each rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from upshot.check.program import Clause
 from upshot.core.errors import LimitError
 from upshot.core.rows import Rows, one_nan
 from upshot.core.schema import Schema
-from upshot.reasons.concrete import ConcreteRule, InstanceQuery, Row, asked_rows, instances_question
+from upshot.reasons.concrete import (
+    ConcreteRule,
+    EngineQuery,
+    InstanceQuery,
+    Row,
+    asked_rows,
+    instances_question,
+    row_shapes,
+)
 
 Key = tuple[str, Row]
 """A row of a relation."""
@@ -24,32 +32,36 @@ MOST_INSTANCES = 250_000
 
 
 PORTION = 512
-"""Rows per query, where a further query costs little."""
+"""Rows per query where a further query costs little."""
 
 
-class QueryState(Protocol):
+class QueryState:
     """A state of a database that answers queries. `tag` distinguishes the queries of two states; where it `is_local`, a
     query costs only what it derives."""
 
     tag: str
     is_local: bool
 
+    def answers(self, queries: Sequence[EngineQuery]) -> list[Rows]:
+        """The answers to queries, together where that costs less."""
+        raise NotImplementedError
+
     def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
-        """The answers to a question about these rows."""
+        (answer,) = self.answers([question.query(rows)])
+        return answer
 
     def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        """The answers to several questions, together where that costs less."""
+        return self.answers([question.query(rows) for question, rows in asked])
 
-    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        """The query for the rows that clauses derive for a head of their own."""
-
-    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
-        """The same for several of them."""
+    def query(self, schema: Schema, clause: Clause) -> Rows:
+        """The rows that a clause derives for a head of its own."""
+        (answer,) = self.answers([(schema, (clause,), {}, {})])
+        return answer
 
 
 @dataclass(slots=True, eq=False)
 class RuleInstance:
-    """A rule with values for its variables, and its premises in views."""
+    """A rule with values for its variables, and its premises over views."""
 
     head: Key
     rule: ConcreteRule
@@ -59,7 +71,7 @@ class RuleInstance:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Among instances that are equally good."""
+        """The order among instances of equal size."""
         return self.rule.number, tuple((value is not None, value != value, value) for value in self.binding)
 
 
@@ -101,7 +113,7 @@ class DerivationSearch:
                 self.expand_all(frontier)
             if root in self._solved:
                 found = self.ranked(root)
-                # Whatever is not higher than the levels looked at has been seen.
+                # All derivations up to the height of the queried levels are known.
                 if found[root].height <= depth:
                     return found
             # A row derived from base facts alone has no lower derivation.
@@ -129,29 +141,26 @@ class DerivationSearch:
         return self.ranked()
 
     def expand(self, keys: Iterable[Key], *, leaves: bool) -> None:
-        """Finds the instances that derive these rows, from base relations alone or from views too."""
+        """Find the instances that derive these rows, from base relations alone or also from views."""
         self._take_all(self._to_ask(keys, leaves))
 
     def expand_all(self, keys: Sequence[Key]) -> None:
-        """Finds all instances that derive these rows."""
+        """Find all instances that derive these rows."""
         self._take_all([*self._to_ask(keys, True), *self._to_ask(keys, False)])
 
     def _to_ask(self, keys: Iterable[Key], leaves: bool) -> list[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]:
         """The rules of one kind that were not queried for these rows yet."""
         waiting = [key for key in keys if (key, leaves) not in self._asked]
         self._asked.update((key, leaves) for key in waiting)
-        shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
-        for view, row in waiting:
-            shapes.setdefault((view, tuple(value is None for value in row)), []).append(row)
         return [
             (rule, nulls, rows)
-            for (view, nulls), rows in shapes.items()
+            for (view, nulls), rows in row_shapes(waiting).items()
             for rule in self.rules.get(view, ())
             if rule.is_leaf == leaves
         ]
 
     def _take_all(self, asked: Iterable[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]) -> None:
-        # In portions, so that a question with far too many answers is not answered to its end.
+        # In portions, so that a query with far too many answers is not computed to its end.
         portions = [
             (rule, nulls, some, question)
             for rule, nulls, rows in asked
@@ -177,7 +186,7 @@ class DerivationSearch:
         return self._questions[shape]
 
     def take(self, rule: ConcreteRule, rows: Sequence[Row], answers: Rows) -> None:
-        """Notes the instances of a rule that derive rows, each answer a row's number and a binding."""
+        """Add the instances of a rule that derive rows; each answer is a row's number and a binding."""
         self.seen += len(answers)
         if self.seen > self.bounds:
             raise out_of_bounds(self.bounds)
@@ -207,7 +216,7 @@ class DerivationSearch:
                     newly.append(user.head)
 
     def ranked(self, root: Key | None = None) -> dict[Key, Best]:
-        """The smallest derivations of all rows that have one in what was looked at, lowest first, until the root's."""
+        """The smallest known derivations of all rows that have one, lowest first, until the root's."""
         ranked: dict[Key, Best] = {}
         height = 0
         ready = [each for found in self.instances.values() for each in found if not each.premises]
@@ -227,7 +236,7 @@ class DerivationSearch:
         return ranked
 
     def heights(self) -> dict[Key, int]:
-        """The heights of the lowest derivations in what was looked at."""
+        """The heights of the lowest known derivations."""
         found: dict[Key, int] = {}
         missing: dict[int, int] = {}
         ready = [each for some in self.instances.values() for each in some if not each.premises]
@@ -240,7 +249,7 @@ class DerivationSearch:
         return found
 
     def _made_ready(self, newly: Iterable[Key], missing: dict[int, int]) -> list[RuleInstance]:
-        """The instances whose last underived premise is one of these rows; `missing` counts the premises that are."""
+        """The instances whose last underived premise is one of these rows; `missing` counts underived premises."""
         ready = []
         for key in newly:
             for user in self._uses.get(key, ()):
@@ -251,22 +260,22 @@ class DerivationSearch:
 
 
 def size_of(instance: RuleInstance, ranked: Mapping[Key, Best]) -> int:
-    """The nodes of the derivation that ends with this instance, over the smallest ones of its premises."""
+    """The nodes of the derivation that ends with this instance, with the smallest ones of its premises."""
     own = 1 + len(instance.rule.literals) - len(instance.premises)
     return own + sum(ranked[premise].size for premise in instance.premises)
 
 
 def used(best: Mapping[Key, Best], root: Key) -> Iterator[Key]:
-    """The rows in the smallest derivation of a row, itself included, once."""
+    """The rows in the smallest derivation of a row, itself included, each once."""
     seen: set[Key] = {root}
-    left = [root]
-    while left:
-        key = left.pop()
+    pending = [root]
+    while pending:
+        key = pending.pop()
         yield key
         for premise in best[key].instance.premises:
             if premise not in seen:
                 seen.add(premise)
-                left.append(premise)
+                pending.append(premise)
 
 
 def out_of_bounds(bounds: int) -> LimitError:

@@ -1,4 +1,4 @@
-"""Trees as indented text in two columns, and as JSON deeper than Python's own writer goes."""
+"""Trees as indented text in two columns, and as JSON of any depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Node = TypeVar("Node")
 
 WIDEST = 64
-"""Of the first column; what is longer pushes its note aside."""
+"""The widest first column; a longer line moves its note to the right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Line:
 def text_tree(
     root: Node, line: Callable[[Node], Line], below: Callable[[Node], Sequence[Node]], depth: int | None = None
 ) -> str:
-    """The tree, a line a node. A part that was shown before is named again without what is below it.
+    """The tree, one line for each node. A part that was shown before is only named.
 
     >>> print(text_tree("ab", lambda node: Line(node, "both" if len(node) > 1 else "one"), lambda node: node[1:]))
     ab    both
@@ -30,19 +30,19 @@ def text_tree(
     """
     shown: set[int] = set()
     lines: list[tuple[str, str]] = []
-    left: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
-    while left:
-        node, first, rest, level = left.pop()
-        said, inside = line(node), below(node)
-        note = said.note
+    pending: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
+    while pending:
+        node, first, rest, level = pending.pop()
+        text, inside = line(node), below(node)
+        note = text.note
         if inside and id(node) in shown:
             note, inside = "as above", ()
         elif inside and depth is not None and level >= depth:
             note, inside = f"{note}  …".strip(), ()
         shown.add(id(node))
-        lines.append((first + said.statement, note))
+        lines.append((first + text.statement, note))
         last = len(inside) - 1
-        left.extend(
+        pending.extend(
             (each, rest + ("└─ " if place == last else "├─ "), rest + ("   " if place == last else "│  "), level + 1)
             for place, each in reversed(list(enumerate(inside)))
         )
@@ -50,16 +50,16 @@ def text_tree(
     return "\n".join(f"{statement:<{width}}  {note}".rstrip() for statement, note in lines)
 
 
-def written(tree: dict[str, Any], *fields: str) -> str:
-    """The tree as JSON; the one of these fields that a node has, if it has one, holds the list of those below it.
+def json_tree(tree: dict[str, Any], *fields: str) -> str:
+    """The tree as JSON; `fields` name the fields that hold the lists of nodes below a node.
 
-    >>> written({"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}, "b")
+    >>> json_tree({"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}, "b")
     '{"a": 1, "b": [{"a": 2}, {"a": 3, "b": [{"a": 4}]}]}'
     """
     parts: list[str] = []
-    left: list[dict[str, Any] | str] = [tree]
-    while left:
-        node = left.pop()
+    pending: list[dict[str, Any] | str] = [tree]
+    while pending:
+        node = pending.pop()
         if isinstance(node, str):
             parts.append(node)
             continue
@@ -69,8 +69,8 @@ def written(tree: dict[str, Any], *fields: str) -> str:
             parts.append(own)
             continue
         parts.append(f"{own[:-1]}, {json.dumps(inside)}: [")
-        left.append("]}")
+        pending.append("]}")
         for place, each in reversed(list(enumerate(node[inside]))):
-            left.append(each)
-            left.extend([", "] * bool(place))
+            pending.append(each)
+            pending.extend([", "] * bool(place))
     return "".join(parts)

@@ -2,9 +2,8 @@
 
 A row of `path(X, Z) :- path(X, Y), path(Y, Z)` has as many last steps as there are rows between its ends, and so has
 each of those: a search by levels does not end in reasonable time. `Layers` queries every view in layers instead: the
-first holds the rows that rules over base relations derive, the next the rows derived from the layer below. The rows of
-a layer are those with a derivation of at most that height, and a query for one row of it reads only rows at that
-distance.
+first has the rows that rules over base relations derive, the next the rows derived from the layer below. The rows of a
+layer have a derivation of at most its height, and a query for one row reads only rows at that distance.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from upshot.reasons.concrete import (
     concrete_rules,
     groups_of,
     instances_question,
+    row_shapes,
 )
 from upshot.reasons.derivation import ABSENT, AGGREGATE, BASE, CONDITION, RULE, Derivation
 from upshot.reasons.search import MOST_INSTANCES, Best, DerivationSearch, Key, QueryState, RuleInstance, used
@@ -37,7 +37,7 @@ from upshot.reasons.wording import absence_text, literal_text, row_text, rule_te
 from upshot.syntax.ast import Aggregate, Atom, Comparison, Not, Variable
 
 MOST_LAYERS = 6
-"""Beyond it, a question about a dense view would come to all of it."""
+"""With more layers, a query about a dense view would read all of it."""
 
 
 @dataclass(slots=True)
@@ -78,22 +78,22 @@ class Layers:
         )
 
     def _below(self, view: str) -> dict[str, None]:
-        """The view and all that rules derive it from."""
-        found, left = {view: None}, [view]
-        while left:
-            for rule in self.rules[left.pop()]:
+        """The view and all views that it is derived from."""
+        found, pending = {view: None}, [view]
+        while pending:
+            for rule in self.rules[pending.pop()]:
                 for premise in rule.derived:
                     if premise.relation not in found:
                         found[premise.relation] = None
-                        left.append(premise.relation)
+                        pending.append(premise.relation)
         return found
 
     def _heights(self, keys: Sequence[Key]) -> dict[Key, int]:
         """The heights of the lowest derivations of rows, up to `MOST_LAYERS`."""
         found: dict[Key, int] = {}
         for height in range(1, MOST_LAYERS + 1):
-            left = [key for key in keys if key not in found]
-            for (view, nulls), rows in _shapes(left).items():
+            others = [key for key in keys if key not in found]
+            for (view, nulls), rows in row_shapes(others).items():
                 if not self._exists(view, height):
                     continue
                 question = self._question(self._layer_rule(view, height), nulls, height, view)
@@ -103,11 +103,11 @@ class Layers:
         return found
 
     def _expand(self, search: DerivationSearch, frontier: Mapping[Key, int]) -> None:
-        """Finds the last steps of the lowest derivations of rows, whose heights are known."""
+        """Find the last steps of the lowest derivations of rows, whose heights are known."""
         search.expand([key for key, height in frontier.items() if height == 1], leaves=True)
         for height in sorted(set(frontier.values()) - {1}):
             keys = [key for key, known in frontier.items() if known == height]
-            for (view, nulls), rows in _shapes(keys).items():
+            for (view, nulls), rows in row_shapes(keys).items():
                 for rule in self.rules[view]:
                     if rule.is_leaf or not self._can_apply(rule, height):
                         continue
@@ -115,7 +115,7 @@ class Layers:
                     if question is not None:
                         search.take(rule, rows, self.world.ask(question, asked_rows(rows, nulls)))
 
-    # ---- questions ------------------------------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------------------------------
 
     def _question(self, rule: ConcreteRule, nulls: tuple[bool, ...], height: int, view: str) -> InstanceQuery | None:
         schemas = {**self.program.schemas, **self._schemas}
@@ -161,7 +161,6 @@ class Layers:
         return self._names[view, layer]
 
     def _over_layer(self, rule: ConcreteRule, layer: int) -> ConcreteRule:
-        """The rule over the rows of a layer."""
         return replace(rule, body=self._lowered(rule.body, layer))
 
     def _layer_rule(self, view: str, layer: int) -> ConcreteRule:
@@ -175,18 +174,10 @@ class Layers:
         return concrete_rule(number, clause, {**self.program.schemas, **self._schemas}, ())
 
 
-def _shapes(keys: Iterable[Key]) -> dict[tuple[str, tuple[bool, ...]], list[Row]]:
-    """The rows by relation and by the places that are NULL."""
-    shapes: dict[tuple[str, tuple[bool, ...]], list[Row]] = {}
-    for view, row in keys:
-        shapes.setdefault((view, tuple(value is None for value in row)), []).append(row)
-    return shapes
-
-
 @dataclass(frozen=True, slots=True)
 class _Goal:
     """A row to be derived with a height of at most `height`, or `exactly` that, from rows that are not `above` it; then
-    what comes `next`."""
+    the `next` goal."""
 
     key: Key
     height: int
@@ -197,7 +188,7 @@ class _Goal:
 
 @dataclass(frozen=True, slots=True)
 class _EnumerationStep:
-    """The instances chosen so far, the last one first."""
+    """The chosen instances as a linked list, the last one first."""
 
     instance: RuleInstance
     before: _EnumerationStep | None
@@ -208,14 +199,14 @@ class Enumeration:
     """The derivations of one row, in which no row supports itself."""
 
     search: DerivationSearch
-    telling: Telling
+    trees: TreeBuilder
     root: Key
     steps: int = 0
     _levels: list[list[Key]] = field(default_factory=list)
     _known: set[Key] = field(default_factory=set)
 
     def others(self, best: Mapping[Key, Best]) -> Iterator[Derivation]:
-        """All derivations but the smallest, which is known: by height, and without order among those of one height."""
+        """All derivations except the smallest one, by height; in no order among those of one height."""
         lowest = height = best[self.root].height
         while True:
             self._explore(height)
@@ -223,12 +214,12 @@ class Enumeration:
             if highest is not None and height > highest:
                 return
             for steps in self._of_height(height):
-                if height > lowest or not _is_walk(steps, best, self.root):
+                if height > lowest or not _is_smallest(steps, best, self.root):
                     yield self._tree(steps)
             height += 1
 
     def _explore(self, depth: int) -> None:
-        """Looks at all rows that a derivation of this height can hold."""
+        """Find all rows that a derivation of this height can have."""
         if not self._levels:
             self._levels, self._known = [[self.root]], {self.root}
         while len(self._levels) < depth and self._levels[-1]:
@@ -240,7 +231,7 @@ class Enumeration:
         self.search.expand(self._levels[-1], leaves=True)
 
     def _highest(self) -> int | None:
-        """A height that no derivation exceeds; None while there are rows that were not looked at."""
+        """A height that no derivation exceeds; None while some rows are unexplored."""
         if self._levels[-1]:
             return None
         found = {key: self.search.instances.get(key, ()) for key in self._known}
@@ -253,17 +244,19 @@ class Enumeration:
         for group in order_of(list(keys), sorted(edges)):
             inside = {keys[name] for name in group}
             below = (p for key in inside for each in found[key] for p in each.premises if p not in inside)
-            # On a way down no row comes twice.
+            # No row occurs twice on a path down.
             most = len(inside) + max((heights[premise] for premise in below), default=0)
             heights |= dict.fromkeys(inside, most)
         return heights[self.root]
 
     def _of_height(self, height: int) -> Iterator[_EnumerationStep]:
-        """The choices of instances that make a derivation of just this height, each in the order of a walk."""
+        """The choices of instances that make a derivation of exactly this height, each in preorder."""
         lowest = self.search.heights()
-        left: list[tuple[_Goal, _EnumerationStep | None]] = [(_Goal(self.root, height, True, frozenset(), None), None)]
-        while left:
-            goal, before = left.pop()
+        pending: list[tuple[_Goal, _EnumerationStep | None]] = [
+            (_Goal(self.root, height, True, frozenset(), None), None)
+        ]
+        while pending:
+            goal, before = pending.pop()
             self.steps += 1
             if self.steps > self.search.bounds:
                 raise _too_many_steps(self.search.bounds)
@@ -275,25 +268,25 @@ class Enumeration:
                         if after is None:
                             yield step
                         else:
-                            left.append((after, step))
+                            pending.append((after, step))
 
     def _tree(self, last: _EnumerationStep) -> Derivation:
         """The derivation of chosen instances."""
         chosen = _in_order(last)
-        self.telling.prepare(chosen)
-        # From the end of the walk: the derivations of an instance's premises are the newest ones, first premise on top.
+        self.trees.prepare(chosen)
+        # In reverse preorder the derivations of an instance's premises are the newest ones, first premise on top.
         made: list[Derivation] = []
         for instance in reversed(chosen):
             below = [made.pop() for _ in instance.premises]
-            made.append(self.telling.derivation(instance, below))
+            made.append(self.trees.derivation(instance, below))
         return made[0]
 
 
 def _goals(
     instance: RuleInstance, goal: _Goal, above: frozenset[Key], lowest: Mapping[Key, int]
 ) -> Iterator[_Goal | None]:
-    """The goals that are left after an instance was chosen for a goal, in each way that its heights can be shared out;
-    None if nothing is."""
+    """The remaining goals after an instance was chosen for a goal, one list for each distribution of heights over its
+    premises; None if no goal remains."""
     premises, most = instance.premises, goal.height - 1
     if any(lowest.get(premise, goal.height) > most for premise in premises):
         return
@@ -314,15 +307,15 @@ def _stacked(limits: list[tuple[Key, int, bool]], above: frozenset[Key], next: _
     return next
 
 
-def _is_walk(last: _EnumerationStep, best: Mapping[Key, Best], root: Key) -> bool:
-    """Test whether these are the instances of the smallest derivation."""
+def _is_smallest(last: _EnumerationStep, best: Mapping[Key, Best], root: Key) -> bool:
+    """Test whether these are the instances of the smallest derivation, in preorder."""
     chosen = _in_order(last)
-    left = [root]
+    pending = [root]
     for instance in chosen:
-        wanted = best[left.pop()].instance
+        wanted = best[pending.pop()].instance
         if instance.rule.number != wanted.rule.number or instance.binding != wanted.binding:
             return False
-        left.extend(reversed(instance.premises))
+        pending.extend(reversed(instance.premises))
     return True
 
 
@@ -345,13 +338,13 @@ def _too_many_steps(bounds: int) -> LimitError:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Explanations of the rows of one state: `search` finds, `telling` makes trees of it."""
+    """Explanations of the rows of one state: `search` finds derivations, `trees` builds them as trees."""
 
     program: CheckedProgram
     search: DerivationSearch
-    telling: Telling
+    trees: TreeBuilder
     layers: Layers | None = None
-    """For the rows of recursions that a search by levels would not get to the bottom of."""
+    """For views with non-linear recursion; None on Spark."""
 
     def best(self, key: Key) -> Mapping[Key, Best] | None:
         """The smallest derivations of a row of a view and of its premises; None if no rule derives it."""
@@ -361,45 +354,45 @@ class Reasons:
     def why(self, key: Key, best: Mapping[Key, Best]) -> Derivation:
         """The smallest derivation of a row, as a tree."""
         rows = sorted(used(best, key), key=lambda each: best[each].height)
-        self.telling.prepare(best[each].instance for each in rows)
+        self.trees.prepare(best[each].instance for each in rows)
         made: dict[Key, Derivation] = {}
         for each in rows:
             instance = best[each].instance
-            made[each] = self.telling.derivation(instance, [made[premise] for premise in instance.premises])
+            made[each] = self.trees.derivation(instance, [made[premise] for premise in instance.premises])
         return made[key]
 
     def others(self, key: Key, best: Mapping[Key, Best]) -> Iterator[Derivation]:
-        """All derivations of a row but its smallest, by height."""
-        return Enumeration(self.search, self.telling, key).others(best)
+        """All derivations of a row except the smallest one, by height."""
+        return Enumeration(self.search, self.trees, key).others(best)
 
     def is_derived(self, key: Key) -> bool:
-        """Test whether the row is one of a view, which rules derive."""
+        """Test whether rules derive rows of its relation."""
         return key[0] in self.search.rules
 
 
 def reasons_in(world: QueryState, program: CheckedProgram, bounds: int | None = None) -> Reasons:
-    """The reasons for rows in one state of a database; `bounds` is how many rule instances are looked at."""
+    """Explanations in one state of a database, from at most `bounds` rule instances."""
     most = MOST_INSTANCES if bounds is None else bounds
     rules = concrete_rules(program)
     layers = Layers(world, rules, program) if world.is_local else None
-    return Reasons(program, DerivationSearch(world, rules, program.schemas, most), Telling(program, world), layers)
+    return Reasons(program, DerivationSearch(world, rules, program.schemas, most), TreeBuilder(program, world), layers)
 
 
-# ---- the findings as a tree ----------------------------------------------------------------------------------
+# ---- derivations as trees ----------------------------------------------------------------------------------
 
 
 KEPT = 100
-"""Solutions of a group that a derivation holds."""
+"""The most solutions of a group in a derivation."""
 SORTED = 10_000
-"""Of larger groups, those kept are any."""
+"""The solutions of larger groups are not sorted."""
 
 Place = tuple[int, Row, int]
-"""Of a folded group: rule, binding, position in the body."""
+"""The position of an aggregate: rule, binding, literal of the body."""
 
 
 @dataclass(slots=True)
-class Telling:
-    """Makes derivations of rule instances in one state of a database."""
+class TreeBuilder:
+    """Builds derivations from rule instances in one state of a database."""
 
     program: CheckedProgram
     world: QueryState
@@ -411,7 +404,7 @@ class Telling:
         self._views = frozenset(clause.head.relation for clause in self.program.clauses)
 
     def prepare(self, instances: Iterable[RuleInstance]) -> None:
-        """Queries the groups that these instances fold, one query per aggregate, all together."""
+        """Query the groups that aggregates of these instances combine, one query per aggregate, all together."""
         asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
         for each in instances:
             for place, (literal, _) in enumerate(each.rule.literals):
@@ -439,7 +432,7 @@ class Telling:
         return self._groups[shape]
 
     def _fold(self, rule: ConcreteRule, group: AggregateGroup, place: int, bindings: list[Row], answers: Rows) -> None:
-        """Add the solutions of one alternative; one of several alternatives is shown, and counted, for each."""
+        """Add the solutions of one alternative; a solution of several alternatives is shown, and counted, for each."""
         found: dict[int, list[Row]] = {}
         for number, *solution in _ordered(answers):
             found.setdefault(number, []).append(one_nan(tuple(solution)))
@@ -450,14 +443,14 @@ class Telling:
             self._folded[rule.number, binding, place] = ((*shown, *more), count + len(solutions))
 
     def _solution(self, group: AggregateGroup, solution: Row) -> str:
-        told = [row_text(self.program, atom.relation, atom.row(solution)) for atom in group.atoms]
-        return ", ".join(told) or "once"
+        rows = (row_text(self.program, atom.relation, atom.row(solution)) for atom in group.atoms)
+        return ", ".join(rows) or "once"
 
     def derivation(self, instance: RuleInstance, below: Iterable[Derivation]) -> Derivation:
-        """The derivation that ends with an instance, over those of its premises in views, in order. The groups it folds
-        were prepared."""
-        left = iter(below)
-        parts = tuple(self.part(instance, place, left) for place in range(len(instance.rule.literals)))
+        """The derivation that ends with an instance, with those of its premises over views, in order. `prepare` was
+        called for it."""
+        derived = iter(below)
+        parts = tuple(self.part(instance, place, derived) for place in range(len(instance.rule.literals)))
         relation, row = instance.head
         return Derivation(
             RULE, row_text(self.program, relation, row), shown_name(self.program, relation), row,
@@ -466,8 +459,7 @@ class Telling:
         )  # fmt: skip
 
     def part(self, instance: RuleInstance, place: int, below: Iterator[Derivation]) -> Derivation:
-        """The premise that one literal of the rule's body is in an instance; what it says of a view comes from
-        `below`."""
+        """The premise for one literal of the rule's body; for a view it is the next one of `below`."""
         rule, binding = instance.rule, instance.binding
         literal, premise = rule.literals[place]
         if premise is not None:
@@ -476,19 +468,18 @@ class Telling:
         values = rule.values(binding)
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
             return Derivation(ABSENT, absence_text(literal, values, rule.types), literal.body.relation)
-        told = literal_text(literal, values, rule.types)
+        text = literal_text(literal, values, rule.types)
         if is_aggregate(literal):
             group, count = self._folded[(rule.number, binding, place)]
-            return Derivation(AGGREGATE, told, group=group, count=count)
-        return Derivation(CONDITION, told)
+            return Derivation(AGGREGATE, text, group=group, count=count)
+        return Derivation(CONDITION, text)
 
     def base(self, key: Key) -> Derivation:
-        """A base fact; what a view was given goes by the view's name."""
+        """A base fact; facts of a view have the view's name."""
         return Derivation(BASE, row_text(self.program, *key), shown_name(self.program, key[0]), key[1])
 
 
 def _shared_values(group: AggregateGroup, rule: ConcreteRule, bindings: list[Row]) -> list[Row]:
-    """The query for the solutions of a group, for each binding of its rule."""
     values = [rule.values(binding) for binding in bindings]
     return [(number, *(each[name] for name in group.shared)) for number, each in enumerate(values)]
 

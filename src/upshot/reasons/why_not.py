@@ -25,21 +25,21 @@ from upshot.syntax.ast import Atom, Comparison, Constant, Not, Variable, Wildcar
 from upshot.syntax.printing import print_formula, print_term
 
 EXAMPLES = 3
-"""The most values shown for which a rule fails by the same literals."""
+"""The most examples for which a rule fails by the same literals."""
 SORTED = 10_000
-"""Of more values than these, those shown are any."""
+"""More values than these are not sorted."""
 
 
 @dataclass(slots=True)
 class WhyNot:
-    """Looks for what is missing in one state of a database."""
+    """The search for near misses in one state of a database."""
 
     reasons: Reasons
     seen: int = 0
 
     def failure(self, key: Key, depth: int, above: frozenset[Key] = frozenset()) -> Failure:
-        """The nearest misses of the rules for an absent row; absent premises in views are explained to the given depth,
-        except those being explained."""
+        """The near misses of the rules for an absent row; absent premises in views are explained to the given depth,
+        except those already being explained."""
         program = self.reasons.program
         relation, row = key
         statement = row_text(program, relation, row)
@@ -54,7 +54,7 @@ class WhyNot:
         return Failure(ROW, statement, relation, row, parts=tuple(attempts), failing=failing, note=note)
 
     def _attempts(self, clause: Clause, key: Key, depth: int, above: frozenset[Key]) -> Iterator[Failure]:
-        """The nearest that one rule comes to the row, in each way it comes so near."""
+        """The near misses of one rule for the row."""
         program = self.reasons.program
         ground = grounded(clause, program.schemas[key[0]], key[1])
         if ground is None:
@@ -74,7 +74,7 @@ class WhyNot:
             for choice in equal
             if choice.kept
         ]
-        answers = iter(self.reasons.search.world.query_all([(schema, (clause,)) for schema, clause in queries]))
+        answers = iter(self.reasons.search.world.answers([(schema, (clause,), {}, {}) for schema, clause in queries]))
         found: list[Rows | list[Row]] = [next(answers) if choice.kept else [()] for choice in equal]
         self._count(sum(map(len, found)))
         return found
@@ -90,7 +90,7 @@ class WhyNot:
 
     def _ask(self, body: Sequence[Literal], names: Sequence[str], ground: Ground) -> Rows:
         schema, clause = question(body, names, ground.types, self._schemas)
-        rows = self.reasons.search.world.query(schema, (clause,))
+        rows = self.reasons.search.world.query(schema, clause)
         self._count(len(rows))
         return rows
 
@@ -106,7 +106,7 @@ class WhyNot:
                 self._part(ground, choice, place, values, depth, above) for place in range(len(ground.literals))
             )
             others = len(rows) - len(shown) if row is shown[-1] else 0
-            # A literal that depends on an unbound variable counts as not holding, and was not seen to fail.
+            # A literal with an unbound variable counts as failing, although it was not evaluated.
             unseen = sum(part.kind == OPEN for part in parts)
             failed = choice.failing - unseen
             note = f"{failed} of {len(ground.literals)} {'fails' if failed == 1 else 'fail'}"
@@ -129,37 +129,37 @@ class WhyNot:
         """The state of one literal."""
         program = self.reasons.program
         literal = substituted(ground.literals[place], values, ground.types)
-        told = print_formula(_shown(literal, program.input_part))
+        text = print_formula(_shown(literal, program.input_part))
         if place in choice.kept:
             row = whole_row(literal) if isinstance(literal, Atom) else None
-            return Failure(HOLDS, told, literal.relation if isinstance(literal, Atom) else None, row)
+            return Failure(HOLDS, text, literal.relation if isinstance(literal, Atom) else None, row)
         if isinstance(literal, Atom):
             if any(name in values and values[name] is None for name in variables(ground.literals[place])):
-                # The value is that of another literal: the row itself may well be there.
-                return Failure(MISSING, told, literal.relation, note="NULL joins with nothing")
-            return self._missing(ground, literal, told, depth, above)
+                # The NULL is a value of another literal; the row itself may be present.
+                return Failure(MISSING, text, literal.relation, note="NULL joins with nothing")
+            return self._missing(ground, literal, text, depth, above)
         if place in choice.open or any(variables(literal, inside_aggregates=False)):
-            return Failure(OPEN, told, note="not evaluated: a variable has no value")
+            return Failure(OPEN, text, note="not evaluated: a variable has no value")
         if isinstance(literal, Not) and isinstance(literal.body, Atom):
-            return self._blocked(ground, literal.body, told, depth)
-        return Failure(FALSE, told, note=self._actual(ground, literal))
+            return self._blocked(ground, literal.body, text, depth)
+        return Failure(FALSE, text, note=self._actual(ground, literal))
 
-    def _missing(self, ground: Ground, atom: Atom, told: str, depth: int, above: frozenset[Key]) -> Failure:
+    def _missing(self, ground: Ground, atom: Atom, text: str, depth: int, above: frozenset[Key]) -> Failure:
         row = whole_row(atom)
         if row is None:
-            return Failure(MISSING, told, atom.relation, note="no such row")
+            return Failure(MISSING, text, atom.relation, note="no such row")
         key = atom.relation, one_nan(row)
         if is_given(ground.clause, self.reasons.program):
-            return Failure(MISSING, told, ground.clause.head.relation, row, note="not given as a fact")
+            return Failure(MISSING, text, ground.clause.head.relation, row, note="not given as a fact")
         if not self.reasons.is_derived(key):
-            return Failure(MISSING, told, atom.relation, row, note="no such base fact")
+            return Failure(MISSING, text, atom.relation, row, note="no such base fact")
         if depth <= 1 or key in above:
             note = "no such row" if depth <= 1 else "no such row, as above"
-            return Failure(MISSING, told, atom.relation, row, note=note)
+            return Failure(MISSING, text, atom.relation, row, note=note)
         inner = self.failure(key, depth - 1, above)
-        return Failure(MISSING, told, atom.relation, row, parts=inner.parts, failing=inner.failing, note="no such row")
+        return Failure(MISSING, text, atom.relation, row, parts=inner.parts, failing=inner.failing, note="no such row")
 
-    def _blocked(self, ground: Ground, atom: Atom, told: str, depth: int) -> Failure:
+    def _blocked(self, ground: Ground, atom: Atom, text: str, depth: int) -> Failure:
         """A negated literal that does not hold, and a row that blocks it."""
         program = self.reasons.program
         types = dict(ground.types)
@@ -182,10 +182,10 @@ class WhyNot:
         key = atom.relation, one_nan(whole)
         if depth > 1 and self.reasons.is_derived(key) and (best := self.reasons.best(key)):
             below = (self.reasons.why(key, best),)
-        return Failure(BLOCKED, told, atom.relation, whole, parts=below, note=f"{statement}{others} it")
+        return Failure(BLOCKED, text, atom.relation, whole, parts=below, note=f"{statement}{others} it")
 
     def _actual(self, ground: Ground, literal: Any) -> str:
-        """The value of an aggregate that had to have another one."""
+        """The actual value of an aggregate that should have another one."""
         if not is_aggregate(literal):
             return "false"
         assert isinstance(literal, Comparison)
@@ -197,12 +197,12 @@ class WhyNot:
 
 
 def _value(term: Any) -> Any:
-    assert isinstance(term, Constant), "what a negated literal computes has a value of its own"
+    assert isinstance(term, Constant), "computed arguments of a negated literal are variables"
     return term.value
 
 
 def _shown(literal: Any, parts: Any) -> Any:
-    """The literal with the name that users know for what a view was given."""
+    """The literal with the view's name for the facts of a view."""
     hidden = {part: view for view, part in parts.items()}
     if isinstance(literal, Atom) and literal.relation in hidden:
         return Atom(hidden[literal.relation], literal.args)

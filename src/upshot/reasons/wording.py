@@ -1,4 +1,4 @@
-"""Rows, literals and rules in words, as programs write them."""
+"""Rows, literals and rules as text, in the notation of programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def row_text(program: CheckedProgram, relation: str, row: Row) -> str:
 
 
 def shown_name(program: CheckedProgram, relation: str) -> str:
-    """The name that users know: of the view for what it was given, of the rule for the view of its condition."""
+    """The name that users know: the view for its facts, the rule for the view of its condition."""
     if relation in program.hidden:
         for rule in program.rules:
             if any(table.name == relation for table in rule.bindings):
@@ -40,12 +40,11 @@ def shown_name(program: CheckedProgram, relation: str) -> str:
 
 
 def literal_text(literal: Formula, values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
-    """The literal with these values for its variables."""
     return print_formula(substituted(literal, values, types))
 
 
 def substituted(formula: Formula, values: Mapping[str, Any], types: Mapping[str, Type]) -> Formula:
-    """The formula with constants for the variables that have values, those inside aggregates included."""
+    """The formula with constants for the variables that have values, also inside aggregates."""
 
     def term(node: Term) -> Term:
         return fold(node, lambda each, parts: made(each, parts))
@@ -96,7 +95,7 @@ def _printed(clause: Clause, program: CheckedProgram) -> str:
 
 
 def is_given(clause: Clause, program: CheckedProgram) -> bool:
-    """Test whether the clause represents the facts of a view."""
+    """Test whether the clause stands for the facts of a view."""
     match clause.body:
         case (Atom(relation),):
             return program.input_part.get(clause.head.relation) == relation

@@ -1,8 +1,7 @@
-"""The last acknowledged version, kept beside the log.
+"""The last acknowledged version, in a file beside the log.
 
-SQLite ends its own log at the first frame whose checksum is wrong, and takes what lies before for all there is: a bit
-that flips there, or a `-wal` file that is removed, would open an older version silently. The file `acknowledged` says
-how far the log must reach.
+SQLite ends its write-ahead log at the first frame with a wrong checksum, and drops the rest: after a flipped bit, or
+without the `-wal` file, an older version would open silently. The file `acknowledged` says how far the log must reach.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError
-from upshot.store.folders import ACKNOWLEDGED, LOG, settle
+from upshot.store.folders import ACKNOWLEDGED, LOG, sync
 from upshot.store.trouble import damaged
 
 log = logging.getLogger("upshot.store")
@@ -33,11 +32,11 @@ class Mark:
 
 
 class MarkFile:
-    """A lower bound of the log. It is written without waiting for the disk, always after the log itself reached it: the
-    system keeps it when the process is killed, and a power failure may leave an older bound, never a newer one."""
+    """A lower bound of the log. It is written without `fsync`, after the log itself: the system keeps it when the
+    process is killed, and a power failure may leave an older bound, never a newer one."""
 
     def __init__(self, root: Path, reached: Mark) -> None:
-        """Without a mark that can be read, the log must reach as far as it does now."""
+        """Without a readable mark, the log must reach as far as it does now."""
         self._path = root / ACKNOWLEDGED
         is_new = not self._path.exists()
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -45,38 +44,38 @@ class MarkFile:
             if read_mark(root) is None:
                 self._write(reached)
             if is_new:
-                settle(root)
+                sync(root)
         except BaseException:
             self.close()
             raise
 
     def advance(self, mark: Mark) -> None:
-        """Note that the log up to this mark is on the disk. A commit does not fail because of it: the bound that is
-        left is still one."""
+        """Note that the log up to this mark is on disk. On a failure the older bound remains, and the commit does not
+        fail."""
         try:
             self._write(mark)
         except OSError as error:
             log.warning("`%s` still names an earlier version: %s", self._path, error)
 
     def lower(self, mark: Mark) -> None:
-        """Note that what comes after this mark is about to be taken back; raises `OSError` if that cannot be noted."""
+        """Note that the log after this mark is about to be removed; raises `OSError` on failure."""
         self._write(mark)
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Closing twice is fine."""
+        """Closing twice is allowed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _write(self, mark: Mark) -> None:
         text = json.dumps({"version": mark.version, "writes": mark.writes, "crc": _checksum(mark)})
-        # One sector, always of one length: it is written whole or not at all.
+        # One sector of constant length: it is written atomically.
         os.pwrite(self._descriptor, text.encode().ljust(_BYTES - 1) + b"\n", 0)
 
 
 def read_mark(root: Path) -> Mark | None:
-    """Nothing if there is no mark, or none with the checksum it was written with."""
+    """None if there is no mark, or its checksum is wrong."""
     try:
         found = json.loads((root / ACKNOWLEDGED).read_bytes())
         mark = Mark(int(found["version"]), int(found["writes"]))
@@ -86,14 +85,14 @@ def read_mark(root: Path) -> Mark | None:
 
 
 def refuse_lost(root: Path, found: Mark) -> None:
-    """`store-damaged` if the log does not reach as far as was acknowledged."""
+    """`store-damaged` if the log does not reach the acknowledged mark."""
     mark = read_mark(root)
     if mark is not None and (mark.version > found.version or mark.writes > found.writes):
         raise _lost(root, found, mark)
 
 
 def unmarked(root: Path, found: Mark) -> tuple[Diagnostic, ...]:
-    """A warning if it is unknown whether the log has lost its end."""
+    """A warning if the end of the log may be lost without a mark."""
     if found == Mark() or read_mark(root) is not None:
         return ()
     words = f"it is unknown whether commits after version {found.version} are lost"

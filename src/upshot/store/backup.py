@@ -1,10 +1,9 @@
-"""A copy of a store as it is after one commit, made while commits go on.
+"""Copy a store as of one commit, while commits go on.
 
-    empty folder ─► log.sqlite.unfinished ─► copy of the log at one moment ─► the folders it speaks of ─► log.sqlite
-                    (whoever opens it now is told so)                        (checked against its records)
+    empty folder ─► log.sqlite.unfinished ─► copy of the log as of one commit ─► the folders it names ─► log.sqlite
+                    (marks the copy as incomplete)                           (compared with their checksums)
 
-The log is copied in a read transaction of SQLite, so it is of one moment whatever is written meanwhile; folders never
-change once a record speaks of them.
+The log is copied in a read transaction of SQLite; folders never change once a record names them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 from upshot.core.errors import EngineError, UsageError
 from upshot.store.acknowledged import refuse_lost
 from upshot.store.encoding import FolderSide, decode, is_folder
-from upshot.store.folders import LOG, UNFINISHED, StoredFile, folder_of_saved, remove_folder, settle
+from upshot.store.folders import LOG, UNFINISHED, StoredFile, folders_of_saved, remove_folder, sync
 from upshot.store.lock import StoreLock
 from upshot.store.log import Log
 from upshot.store.opening import refuse_others
@@ -27,21 +26,21 @@ from upshot.store.trouble import damaged, failed
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
-"""The most attempts to copy a store that another process has open, if directories vanish meanwhile."""
+"""The most attempts to copy a store that another process has open, if folders are removed meanwhile."""
 
 
-Held = AbstractContextManager[sqlite3.Connection]
-"""A block in which no folder of a store is removed. Its answer shows the log as it was when the block was entered."""
+PinnedLog = AbstractContextManager[sqlite3.Connection]
+"""A block in which no folder of a store is removed; it yields the log as of its start."""
 
 
-def back_up(root: Path, target: str | os.PathLike[str], held: Held) -> int:
-    """Copies the store into a new or empty folder; the version it has there. On an error the target is as before; a
-    process that ends meanwhile leaves one that cannot be opened."""
+def back_up(root: Path, target: str | os.PathLike[str], pinned: PinnedLog) -> int:
+    """Copy the store into a new or empty folder; its version there. On an error the target is unchanged; a process that
+    dies leaves a copy that cannot be opened."""
     place = _empty_place(target, root)
     is_new = not place.exists()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with held as log:
+        with pinned as log:
             return _copied(root, place, log)
     except BaseException as error:
         _clear(place, is_new)
@@ -51,22 +50,22 @@ def back_up(root: Path, target: str | os.PathLike[str], held: Held) -> int:
 
 
 def back_up_from_outside(root: Path, target: str | os.PathLike[str]) -> int:
-    """As `back_up`, of a store that this process has not opened; another one may have."""
+    """As `back_up`, for a store that this process has not opened; another one may have."""
     if not (root / LOG).exists():
         message = f"there is no store in `{root}`"
         raise UsageError(message, code="not-a-store", help="name a database directory")
     refuse_others(root)
     for _ in range(_ATTEMPTS - 1):
         try:
-            return back_up(root, target, _from_outside(root))
+            return back_up(root, target, _pinned_from_outside(root))
         except _Vanished:
             continue
-    return back_up(root, target, _from_outside(root))
+    return back_up(root, target, _pinned_from_outside(root))
 
 
 @contextmanager
-def _from_outside(root: Path) -> Iterator[sqlite3.Connection]:
-    """If nobody has the store open, nobody opens it meanwhile."""
+def _pinned_from_outside(root: Path) -> Iterator[sqlite3.Connection]:
+    """If no process has the store open, none can open it meanwhile."""
     lock = None
     with suppress(UsageError):  # a process that has it open goes on
         lock = StoreLock(root)
@@ -82,9 +81,9 @@ def _from_outside(root: Path) -> Iterator[sqlite3.Connection]:
 
 
 def pinned_log(root: Path, *, closed: bool = False) -> sqlite3.Connection:
-    """The log as it is now, for as long as the connection is open; `closed` if nobody can write to it."""
+    """The log as of now, while the connection is open; `closed` if no process can write to it."""
     path = (root / LOG).resolve()
-    # Without SQLite's own log beside it a database cannot be opened for reading only, unless it does not change.
+    # Without a `-wal` file a database can be opened read-only only if it is immutable.
     mode = "immutable=1" if closed and not path.with_name(LOG + "-wal").exists() else "mode=ro"
     log = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False)
     try:
@@ -97,7 +96,7 @@ def pinned_log(root: Path, *, closed: bool = False) -> sqlite3.Connection:
 
 
 class _Vanished(EngineError):
-    """A folder was removed while the store was copied: its process had no more use for it."""
+    """A folder was removed while the store was copied, because its process no longer needed it."""
 
 
 def _empty_place(target: str | os.PathLike[str], root: Path) -> Path:
@@ -118,7 +117,7 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
     unfinished = place / UNFINISHED
     with unfinished.open("xb") as file:
         os.fsync(file.fileno())
-    settle(place)
+    sync(place)
     _copy_log(pinned, unfinished)
     with closing(Log(place, name=UNFINISHED, read_only=True)) as log:
         version = log.last_version()
@@ -126,15 +125,14 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
             _copy_folder(root / folder, place / folder, files)
     for left in place.glob(UNFINISHED + "-*"):
         left.unlink()
-    settle(place)
+    sync(place)
     unfinished.rename(place / LOG)
-    settle(place)
-    settle(place.parent)
+    sync(place)
+    sync(place.parent)
     return version
 
 
 def _copy_log(pinned: sqlite3.Connection, target: Path) -> None:
-    """The pages of the log, on the disk."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
         pinned.backup(copy)
         pinned.close()  # so that SQLite's own log need not grow while folders are copied
@@ -144,9 +142,9 @@ def _copy_log(pinned: sqlite3.Connection, target: Path) -> None:
 
 
 def _folders(log: Log) -> Iterator[tuple[str, Sequence[StoredFile]]]:
-    """Every folder that the log speaks of: of the newest snapshot, and of commits."""
+    """Every folder that the log names: of the newest snapshot, and of commits."""
     for snapshot in log.snapshots()[:1]:
-        yield from folder_of_saved(snapshot.saved)
+        yield from folders_of_saved(snapshot.saved)
     for version in log.versions_with_folders():
         for change in log.changes(version):
             for side in (change.came, change.went):
@@ -170,13 +168,13 @@ def _copy_folder(source: Path, target: Path, files: Sequence[StoredFile]) -> Non
             ) from None
         if found != (size, checksum):
             raise damaged(f"`{source / name}` does not hold the bytes that were written")
-        settle((target / name).parent)
+        sync((target / name).parent)
     for folder in (target, target.parent, target.parent.parent, target.parent.parent.parent):
-        settle(folder)
+        sync(folder)
 
 
 def _copy_file(source: Path, target: Path) -> tuple[int, int]:
-    """Size and CRC-32 of what was copied, and is on the disk."""
+    """Size and CRC-32 of the copied file, which is on disk."""
     size = checksum = 0
     with source.open("rb") as read, target.open("xb") as write:
         while chunk := read.read(_CHUNK):
@@ -188,7 +186,7 @@ def _copy_file(source: Path, target: Path) -> tuple[int, int]:
 
 
 def _clear(place: Path, is_new: bool) -> None:
-    """The mark that it is unfinished goes last."""
+    """Remove an incomplete copy, the mark that it is incomplete last."""
     try:
         for each in sorted(place.iterdir(), key=lambda path: path.name == UNFINISHED):
             if each.is_dir():
@@ -198,4 +196,4 @@ def _clear(place: Path, is_new: bool) -> None:
         if is_new:
             place.rmdir()
     except OSError:
-        pass  # what stays says itself that it is unfinished
+        pass  # the rest is marked as incomplete

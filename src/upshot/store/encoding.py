@@ -1,7 +1,8 @@
-"""Rows as bytes: JSON for few, a Parquet folder for many.
+"""Encode rows as bytes: JSON for few, a Parquet folder for many.
 
-One row in JSON takes about a microsecond and a dozen bytes, as an Arrow stream sixty and five hundred. The first byte
-of a side of a change gives its form: `J` JSON, `Z` the same deflated, `P` the name of a Parquet folder with its files.
+One row in JSON takes about a microsecond and a dozen bytes, in an Arrow stream sixty and five hundred. The inserted and
+the deleted rows of a change are its two sides. The first byte of a side is its form: `J` JSON, `Z` deflated JSON, `P`
+the name of a Parquet folder with its files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 4_096
 FEW_BYTES = 4 << 20
-"""A delta above one of these bounds is stored in a Parquet directory."""
+"""A delta above one of these bounds is stored in a Parquet folder."""
 
 WORTH_DEFLATING = 1_024
 
@@ -44,19 +45,19 @@ _json = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=Fal
 
 Convert = Callable[[Any], Any]
 Raw = tuple[Any, ...]
-"""A row as JSON holds it. Two raw rows of a relation are equal exactly if the rows are."""
+"""A row as JSON values. Raw rows of a relation are equal exactly if the rows are."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSide:
-    """A side of a change that is in a Parquet folder; `folder` is relative to the store."""
+    """A side of a change in a Parquet folder; `folder` is relative to the store."""
 
     folder: str
     files: tuple[StoredFile, ...]
 
 
 def encode_few(rows: Rows) -> bytes | None:
-    """The rows as JSON, or nothing if they are too many for that."""
+    """The rows as JSON; None if they are too many."""
     if len(rows) > FEW_ROWS:
         return None
     side = encode_all(rows)
@@ -64,7 +65,6 @@ def encode_few(rows: Rows) -> bytes | None:
 
 
 def encode_all(rows: Rows) -> bytes:
-    """The rows as JSON, however many they are."""
     try:
         text = _json(raw_rows(rows.schema, rows)).encode()
     except UnicodeEncodeError:
@@ -82,7 +82,7 @@ def encode_folder(side: FolderSide) -> bytes:
 
 
 def decode(side: bytes | None) -> list[Raw] | FolderSide:
-    """The raw rows, or where they are."""
+    """The raw rows, or their folder."""
     if side is None:
         return []
     try:
@@ -104,7 +104,7 @@ def is_folder(side: bytes) -> bool:
 
 
 def size_of(side: bytes | None) -> int:
-    """Bytes of the side, the files of a folder included."""
+    """The bytes of the side, with the files of a folder."""
     if side is None or not is_folder(side):
         return len(side or b"")
     found = decode(side)
@@ -116,7 +116,6 @@ def size_of(side: bytes | None) -> int:
 
 
 def raw_rows(schema: Schema, rows: Iterable[Row]) -> list[Raw]:
-    """The rows as JSON holds them."""
     return _converted(rows, [_to_raw(type) for type in schema.types])
 
 
@@ -149,7 +148,7 @@ def _to_raw(type: Type) -> Convert | None:
             return lambda time: (time - _EPOCH) // _MICROSECOND
         case Kind.DECIMAL:
             if type.is_wide:
-                # JSON readers may round numbers of so many digits.
+                # JSON readers may round numbers with many digits.
                 return lambda value: str(scaled_integer(value, type.scale))
             return lambda value: int(value.scaleb(type.scale))
         case Kind.NUMBER | Kind.UNSIGNED | Kind.SYMBOL | Kind.RECORD | Kind.BOOLEAN:
@@ -176,11 +175,11 @@ def _raw_float(value: float) -> float | str:
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-# ---- rows that were stored --------------------------------------------------------------------------
+# ---- stored rows --------------------------------------------------------------------------
 
 
 def stored_rows(schema: Schema, count: int, side: bytes | None, root: Path) -> Rows:
-    """One side of a logged change, decoded when somebody looks; `root` is the store's folder."""
+    """One side of a logged change, decoded on first use; `root` is the store's folder."""
     found = decode(side) if side is not None and is_folder(side) else None
     if isinstance(found, FolderSide):
         return Rows(schema, _InFolder(schema, count, root / found.folder, found.files))
@@ -188,7 +187,7 @@ def stored_rows(schema: Schema, count: int, side: bytes | None, root: Path) -> R
 
 
 class _InLog:
-    """A row source over the JSON of few rows."""
+    """A row source: the JSON of few rows."""
 
     def __init__(self, schema: Schema, count: int, side: bytes | None) -> None:
         self._schema, self._count, self._side = schema, count, side
@@ -206,7 +205,7 @@ class _InLog:
 
 
 class _InFolder:
-    """A row source over the Parquet folder of many rows, which Spark can read where they are."""
+    """A row source: a Parquet folder of many rows, which Spark can read in place."""
 
     def __init__(self, schema: Schema, count: int, folder: Path, files: tuple[StoredFile, ...]) -> None:
         self._schema, self._count, self._folder, self._files = schema, count, folder, files
@@ -222,8 +221,8 @@ class _InFolder:
         return read_folder(self._schema, self._folder)
 
     def _check(self) -> None:
-        """The rows were handed out when the store kept them; they are read now, and opening the store need not have
-        looked at their files."""
+        """Compare the files with their checksums now: the folder may have been removed or damaged since the rows were
+        returned."""
         if self._folder.exists():
             check_files(self._folder, self._files)
         else:
@@ -231,8 +230,8 @@ class _InFolder:
             raise UsageError(message, code="history-not-kept", help="read them sooner, or keep more of the past")
 
     def frame(self, session: Any = None) -> Any:
-        """The rows as a DataFrame of the session, or else of the one that is running. A server of Spark Connect need
-        not see the store: there they are sent."""
+        """The rows as a DataFrame of the session, by default the running one. A Spark Connect server may not see the
+        store: the rows are sent there."""
         session = session or running_session()
         if session is None:
             message = f"no Spark session is running that could read the rows of `{self._schema.name}`"
@@ -244,7 +243,7 @@ class _InFolder:
 
 
 def _tuples(schema: Schema, table: pa.Table) -> list[Row]:
-    """Arrow's own times have another time zone object, so they are made here."""
+    """Arrow's timestamps have another time zone object, so they are converted here."""
     columns = []
     for column, values in zip(schema.columns, table.columns, strict=True):
         if column.type.kind is Kind.TIMESTAMP:
@@ -258,11 +257,11 @@ def _tuples(schema: Schema, table: pa.Table) -> list[Row]:
 
 
 def read_frame(schema: Schema, folder: Path, session: Any) -> Any:
-    """As `read_folder`, a DataFrame. Arrow's unsigned numbers and Spark's own form of them are both decimals there."""
+    """As `read_folder`, as a DataFrame. Unsigned numbers are decimals there, from Arrow and from Spark."""
     from upshot.spark.types import declared_type  # noqa: PLC0415 - imports pyspark
 
     try:
-        # The footers are read as they are: a folder may be one of Arrow's or one of Spark's.
+        # Without a schema: Arrow or Spark may have written the folder.
         found = session.read.parquet(exact_path(folder))
     except Exception as error:
         raise translated(error) from error
@@ -278,7 +277,7 @@ def read_frame(schema: Schema, folder: Path, session: Any) -> Any:
 
 
 def read_folder(schema: Schema, folder: Path) -> pa.Table:
-    """The rows of a Parquet folder, column by column in order: a column may have got another name since."""
+    """The rows of a Parquet folder, by the order of its columns: a column may have been renamed since."""
     import pyarrow as pa  # noqa: PLC0415 - only when there is such a folder
     import pyarrow.dataset as ds  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 """The records of the log: for each its fields, its row, its table, and how it is written and read.
 
-To change a record or add one: its section here. `Encoded.rows` lists the rows of a commit; a record of a new kind
+To change a record or add one, edit its section here. `Encoded.rows` lists the rows of a commit; a record of a new kind
 needs in `log` only the query that reads it.
 """
 
@@ -23,9 +23,9 @@ R = TypeVar("R", bound="tuple[Any, ...]")
 @dataclass(frozen=True, slots=True)
 class LogTable(Generic[R]):
     """A table of the log. `columns` are in the order of the values that `row` takes; the checksum follows them. `word`
-    names a row in errors. The rows of a table `of_commit` go if their commit is taken back, those of one `of_history`
-    when their commit is dropped as too old. Stores that were made before there was a table that is `later` get it when
-    they are opened."""
+    names a row in errors. Rows of a table `of_commit` are removed with a commit that is retracted, those of a table
+    `of_history` with a commit that is dropped as too old. A `later` table is added to older stores when they are
+    opened."""
 
     name: str
     row: Callable[[Iterable[Any]], R]
@@ -36,7 +36,7 @@ class LogTable(Generic[R]):
     of_history: bool = False
     later: bool = False
     index: str = ""
-    """The columns of an index, after its name."""
+    """The name of an index and its columns."""
 
     def statements(self) -> list[str]:
         """The definition of the table in SQL."""
@@ -54,7 +54,7 @@ class LogTable(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class LoggedRelation:
-    """A relation whose changes are logged. `visible` ones have a name that users may use."""
+    """A relation whose changes are logged. Users may name `visible` ones."""
 
     schema: Schema
     visible: bool = True
@@ -65,9 +65,9 @@ Relations = Mapping[str, LoggedRelation]
 
 @dataclass(frozen=True, slots=True)
 class NewProgram:
-    """A program that takes effect with a commit. `relations` are all whose changes are logged from here on; those in
-    `reset` start from nothing with this commit. `hidden` identifies the normal form of the program:
-    rows of hidden relations are valid only for the same one."""
+    """A program that takes effect with a commit. `relations` are all whose changes are logged from then on; those in
+    `reset` are empty before this commit. `hidden` identifies the normal form of the program: rows of hidden relations
+    are valid only for the same one."""
 
     text: str
     relations: Relations
@@ -172,8 +172,8 @@ def snapshot_row(version: int, relations: Relations, saved: Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class OutboxTask:
-    """A task for after a commit: `number` identifies it within the commit, `text` is the committer's JSON, `rows` are
-    its arguments."""
+    """A task of a rule after a commit: `number` identifies it within the commit, `text` is JSON of `active/tasks.py`,
+    `rows` are its arguments."""
 
     version: int
     number: int
@@ -182,8 +182,7 @@ class OutboxTask:
 
 
 class OutboxRow(NamedTuple):
-    """A task that runs once, after the commit that created it: `task` is JSON, `rows` a side as `encoding` writes
-    them."""
+    """`task` is JSON, `rows` an encoded side."""
 
     version: int
     number: int
@@ -216,8 +215,8 @@ def task_of(row: OutboxRow) -> OutboxTask:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFiring:
-    """A firing of an active rule in a commit: `text` is the committer's JSON, `count` the number of its `rows`, which
-    are None if they are too many for the log."""
+    """A firing of an active rule in a commit: `text` is JSON of `active/tasks.py`, `count` the number of its `rows`,
+    which are None if they are too many for the log."""
 
     rule: str
     text: str
@@ -226,8 +225,7 @@ class LoggedFiring:
 
 
 class FiringRow(NamedTuple):
-    """A firing of an active rule: `text` is JSON, `size` the number of its rows, `rows` a side as
-    `encoding` writes them, None if there are too many."""
+    """`text` is JSON, `size` the number of rows, `rows` an encoded side, None if they are too many."""
 
     version: int
     number: int
@@ -250,7 +248,7 @@ FIRINGS = LogTable(
 
 
 def _firing_row(version: int, number: int, firing: LoggedFiring) -> FiringRow:
-    """The rows of a firing, if they are few: the log of a bulk load is not doubled."""
+    """Only few rows are stored: the log of a bulk load is not doubled."""
     rows = None if firing.rows is None else encode_few(firing.rows)
     columns = "" if firing.rows is None else relations_text([LoggedRelation(firing.rows.schema)])
     text = json.dumps({"columns": columns, "firing": firing.text})
@@ -264,7 +262,7 @@ def firing_of(row: FiringRow) -> LoggedFiring:
 
 
 def _rows(columns: str, side: bytes) -> Rows:
-    """The rows of a task or a firing, whose columns stand beside them."""
+    """The rows of a task or a firing, with the columns that are stored beside them."""
     (relation,) = relations_from(columns).values()
     raw = decode(side)
     assert not isinstance(raw, FolderSide), "tasks and firings hold their rows themselves"
@@ -276,9 +274,8 @@ def _rows(columns: str, side: bytes) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One commit: inserted and deleted rows by relation; `meta` is the committer's JSON object, as text. `tasks` are
-    pending; finished tasks of earlier commits are in `done`, by version and number. `firings` are in the order of the
-    turns of their rules."""
+    """One commit: inserted and deleted rows by relation; `meta` is a JSON object, as text. `tasks` are pending; `done`
+    are completed tasks of earlier commits, by version and number. `firings` are in order."""
 
     version: int
     changes: Mapping[str, tuple[Rows, Rows]]
@@ -308,7 +305,7 @@ COMMITS = LogTable(
 
 
 class ChangeRow(NamedTuple):
-    """`came` and `went` are the inserted and deleted rows as `encoding` writes them, empty if there are none."""
+    """`came` and `went` are the encoded inserted and deleted rows, None if there are none."""
 
     version: int
     relation: str
@@ -331,8 +328,8 @@ CHANGES = LogTable(
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """All rows of one commit, ready to be written. `outbox` is what it leaves to be done, `done` what was left by
-    earlier commits and is done with this one."""
+    """All rows of one commit, ready to be written. `outbox` are its tasks, `done` those of earlier commits that it
+    completes."""
 
     commit: CommitRow
     changes: tuple[ChangeRow, ...]
@@ -352,7 +349,7 @@ class Encoded:
 
 
 def encoded_entry(entry: Entry, changes: tuple[ChangeRow, ...], done: tuple[OutboxRow, ...]) -> Encoded:
-    """The rows of a commit whose changes are encoded; `done` are the rows of the tasks that it ends."""
+    """The rows of a commit whose changes are encoded; `done` are the rows of the tasks that it completes."""
     firings = tuple(_firing_row(entry.version, number, each) for number, each in enumerate(entry.firings))
     size = sum(size_of(change.came) + size_of(change.went) for change in changes)
     size += sum(len(each.rows or b"") for each in firings)
@@ -366,7 +363,7 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
 
 
-# ---- records and cursors, which belong to no commit --------------------------------------------------------
+# ---- records and cursors, outside of commits --------------------------------------------------------
 
 RECORDS = LogTable(
     "records",

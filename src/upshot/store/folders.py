@@ -1,4 +1,4 @@
-"""The layout of a store, and files that are on the disk before anything speaks of them."""
+"""The layout of a store; files that are synced to disk before a record names them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upshot.store.trouble import damaged
 LOG = "log.sqlite"
 NEW_LOG = "log.sqlite.new"
 UNFINISHED = "log.sqlite.unfinished"
-"""The log of a backup until all of it is there."""
+"""The log of a backup until the backup is complete."""
 LOCK = "lock"
 ACKNOWLEDGED = "acknowledged"
 SNAPSHOTS = "snapshots"
@@ -26,7 +26,7 @@ StoredFile = tuple[str, int, int]
 """The name of a file in its folder, its size, the CRC-32 of its bytes."""
 
 CHECKED_BYTES = 4 << 30
-"""Folders up to this size are compared with their checksums when a store is opened, larger ones only by size."""
+"""When a store is opened, folders up to this size are compared with their checksums, larger ones by size only."""
 
 _CHUNK = 1 << 20
 _LONGEST_NAME = 100
@@ -41,7 +41,7 @@ def version_folder(version: int) -> str:
 
 
 def version_of(name: str) -> int | None:
-    """The inverse of `version_folder`; nothing for another name.
+    """The inverse of `version_folder`; None for another name.
 
     >>> version_of("v000123"), version_of("v000123-0a1b2c3d"), version_of("other")
     (123, 123, None)
@@ -51,7 +51,7 @@ def version_of(name: str) -> int | None:
 
 
 def folder_names(relations: Iterable[str]) -> dict[str, str]:
-    """A folder name for each relation: its own name, where every file system and every reader of Parquet can take it.
+    """A folder name for each relation, valid in every file system and for every Parquet reader.
 
     >>> folder_names(["edge", "Edge", "ok?"])
     {'edge': 'edge', 'Edge': 'Edge-2', 'ok?': 'ok-'}
@@ -60,26 +60,26 @@ def folder_names(relations: Iterable[str]) -> dict[str, str]:
     taken: set[str] = set()
     for relation in relations:
         # A leading `_` or `.` hides a file from readers of Parquet folders.
-        wish = re.sub(r"[^A-Za-z0-9_]", "-", relation)[:_LONGEST_NAME]
-        wish, number = ("r" + wish if wish.startswith("_") else wish), 1
-        name = wish
+        base = re.sub(r"[^A-Za-z0-9_]", "-", relation)[:_LONGEST_NAME]
+        base, number = ("r" + base if base.startswith("_") else base), 1
+        name = base
         while name.lower() in taken:
             number += 1
-            name = f"{wish}-{number}"
+            name = f"{base}-{number}"
         taken.add(name.lower())
         chosen[relation] = name
     return chosen
 
 
-def folder_of_saved(saved: str) -> Iterator[tuple[str, tuple[StoredFile, ...]]]:
-    """The folders of a snapshot, relative to the store, and their files, from the text of its record."""
+def folders_of_saved(saved: str) -> Iterator[tuple[str, tuple[StoredFile, ...]]]:
+    """The folders of a snapshot, relative to the store, and their files, from its record."""
     for each in json.loads(saved).values():
         if each["rows"]:
             yield each["folder"], tuple((name, size, checksum) for name, size, checksum in each["files"])
 
 
 def make_folder(folder: Path) -> None:
-    """An empty folder; what an earlier attempt left there goes."""
+    """Make an empty folder; remove the files of an earlier attempt."""
     remove_folder(folder)
     folder.mkdir(parents=True)
 
@@ -89,19 +89,19 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def settle_files(folder: Path) -> tuple[StoredFile, ...]:
-    """The data files of a folder, once all of them have reached the disk."""
+def sync_files(folder: Path) -> tuple[StoredFile, ...]:
+    """Sync the data files of a folder to disk and return them."""
     files = []
     for path in _data_files(folder):
-        settle(path)
+        sync(path)
         files.append((path.relative_to(folder).as_posix(), path.stat().st_size, _checksum(path)))
     for inner in {folder, *(path.parent for path in _data_files(folder))}:
-        settle(inner)
+        sync(inner)
     return tuple(files)
 
 
-def settle(path: Path) -> None:
-    """The bytes of the file, or the names in the folder, have reached the disk when this returns."""
+def sync(path: Path) -> None:
+    """Sync a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,7 +110,7 @@ def settle(path: Path) -> None:
 
 
 def check_files(folder: Path, files: Sequence[StoredFile]) -> None:
-    """`EngineError` unless the files are there, with the bytes they were written with."""
+    """`EngineError` unless the files exist with the bytes that were written."""
     small = sum(size for _, size, _ in files) <= CHECKED_BYTES
     for name, size, checksum in files:
         path = folder / name
@@ -133,7 +133,7 @@ def _unreadable(path: Path, error: OSError) -> EngineError:
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
-    """Not the marks and checksums that Spark leaves beside them."""
+    """The files without the marks and checksums that Spark writes."""
     return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith((".", "_")))
 
 

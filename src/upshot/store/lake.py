@@ -1,13 +1,13 @@
 """A store on a lake: its commits in a Delta table, its large changes and snapshots in Parquet files beside it.
 
-    uri/log/         the Delta table: one record a commit, numbered; now and then one that holds all before it
+    uri/log/         the Delta table: one numbered record a commit; occasionally a record with the whole log
     uri/deltas/      Parquet folders of changes too large for a record
     uri/snapshots/   Parquet folders with all rows
 
-The process that has it open works on a copy of the log in a temporary directory, a SQLite database as that of a store
-on a disk. Every transaction of it goes to the lake as a record, statements and values, before it ends here; opening the
-store reads the records and does them again. Whoever opens the store writes a record first: who had it open before
-cannot write another one.
+The process that has it open works on a copy of the log in a temporary directory, a SQLite database like that of a local
+store. Every transaction on it is written to the lake as a record of statements and values before it commits locally;
+opening the store replays the records. A process that opens the store writes a record first: the previous owner cannot
+write any more.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ Statement = tuple[str, Sequence[Any]]
 
 
 class LakeLog(Log):
-    """The log in a temporary directory, each of whose transactions is a record on the lake. Transactions that are
-    `lazy` go with the next one that is not."""
+    """The log in a temporary directory, each of whose transactions is a record on the lake. A `lazy` transaction is
+    written with the next one that is not."""
 
     def __init__(self, root: Path, table: RecordTable, last: int) -> None:
         super().__init__(root)
-        # What is here is a copy: it need not be on the disk before anything.
+        # It is a copy, so it needs no syncing.
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._table, self._last = table, last
-        self._waiting: list[Statement] = []
-        self._is_settled = True
-        """No write failed since the last record: one that did may have reached the lake."""
+        self._lazy_statements: list[Statement] = []
+        self._is_synced = True
+        """False after a failed write, which may have reached the lake."""
         self._records = self._bytes = 0
 
     @contextmanager
     def changing(self, *, lazy: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
         with self._guard:
-            self._settle()
+            self._resolve_failed_write()
             done: list[Statement] = []
             with super().changing(lazy=True) as execute:
 
@@ -64,18 +64,18 @@ class LakeLog(Log):
 
                 yield noted
                 if not lazy:
-                    # Before the block is left: what the lake does not have does not count here either.
-                    record = self._write(STATEMENTS, _encoded([*self._waiting, *done]))
+                    # Before the local commit: the lake decides.
+                    record = self._write(STATEMENTS, _encoded([*self._lazy_statements, *done]))
             if lazy:
-                self._waiting += done
+                self._lazy_statements += done
                 return
             self._count(record)
             if self._records >= _MOST_RECORDS:
-                self._put_together()
+                self._compact()
 
     def _write(self, kind: str, data: bytes) -> Record:
         record = Record(self._last + 1, kind, data)
-        self._is_settled = False
+        self._is_synced = False
         if kind == BASE:
             self._table.replace(record)
         else:
@@ -84,27 +84,27 @@ class LakeLog(Log):
 
     def _count(self, record: Record) -> None:
         """The record is on the lake and in the copy."""
-        self._last, self._waiting, self._is_settled = record.number, [], True
+        self._last, self._lazy_statements, self._is_synced = record.number, [], True
         self._records = 0 if record.kind == BASE else self._records + 1
         self._bytes = 0 if record.kind == BASE else self._bytes + len(record.data)
 
-    def _settle(self) -> None:
-        """After a write that failed: if the lake has it, the copy gets it as well, and the next record follows on it.
-        From then on it cannot arrive any more."""
-        found = None if self._is_settled else self._table.find(self._last + 1)
+    def _resolve_failed_write(self) -> None:
+        """After a failed write: if it reached the lake, apply it to the copy, and write the next record after it.
+        Reading its number here also prevents it from arriving later."""
+        found = None if self._is_synced else self._table.find(self._last + 1)
         if found is not None:
             if found.kind == STATEMENTS:
                 with super().changing(lazy=True) as execute:
-                    # What waited when it was written is in it; what waits since is newer.
-                    for text, values in [*_decoded(found.data), *self._waiting]:
+                    # It includes the lazy statements before it; newer ones follow.
+                    for text, values in [*_decoded(found.data), *self._lazy_statements]:
                         execute(text, values)
-            waiting = self._waiting
+            waiting = self._lazy_statements
             self._count(found)
-            self._waiting = waiting
+            self._lazy_statements = waiting
 
-    def _put_together(self) -> None:
-        """A record that holds all before it, once those take as much room as it does. One that fails is tried again
-        after the next commit, which is made already."""
+    def _compact(self) -> None:
+        """Write a record with the whole log when the records since the last one take as much room. A failed write is
+        repeated after the next commit."""
         with self._guard:
             whole = zlib.compress(self._connection.serialize())
             if len(whole) > max(self._bytes, _MOST_RECORDS << 12):
@@ -129,7 +129,7 @@ def _decoded(data: bytes) -> Iterator[Statement]:
 
 
 def replayed(root: Path, records: Sequence[Record], path: LakePath) -> int:
-    """Makes the log from its records; the number of the last one, -1 if there is none."""
+    """Replay the records into a new log; the number of the last one, -1 if there is none."""
     if not records:
         return -1
     if records[0].kind != BASE:
@@ -165,12 +165,12 @@ def _restore(connection: sqlite3.Connection, whole: bytes) -> None:
 
 
 def _unlogged(whole: bytes) -> bytes:
-    """The database as one that has no log of its own beside it: a database in memory can have none."""
+    """The database without write-ahead logging, which a database in memory cannot have."""
     return whole[:18] + b"\x01\x01" + whole[20:]
 
 
 def whole_log(root: Path) -> bytes:
-    """The first record of a log that was just made."""
+    """The first record of a new log."""
     connection = sqlite3.connect(root / LOG)
     try:
         return zlib.compress(connection.serialize())
@@ -179,9 +179,8 @@ def whole_log(root: Path) -> bytes:
 
 
 class Mirror:
-    """The folders of a store on a lake: written here first, and there before anything speaks of them; fetched when
-    they are needed. `suffix` ends the names of the folders that this process makes: one that was taken over may still
-    be writing."""
+    """The folders of a store on a lake: written locally first, uploaded before a record names them, fetched on use.
+    `suffix` ends the names of this process's folders: a previous owner may still be writing."""
 
     def __init__(self, path: LakePath, root: Path, token: str) -> None:
         self._path, self._root = path, root
@@ -194,20 +193,19 @@ class Mirror:
                 self._path.files.upload(file, f"{target.uri}/{file.relative_to(folder).as_posix()}")
 
     def fetch(self, folder: Path, names: Iterable[str]) -> None:
-        """Makes these files of a folder be here."""
+        """Download the missing files among these."""
         target = self._on_lake(folder)
         for name in names:
             if not (folder / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(EngineError):
-                    # What is not there is reported by who compares the files with the record of them.
+                    # A missing file is reported by the comparison with its record.
                     self._path.files.download(f"{target.uri}/{name}", folder / name)
 
     def remove(self, folder: Path) -> None:
         self._on_lake(folder).delete()
 
     def names(self, folder: str) -> list[str]:
-        """The folders below `deltas` or `snapshots`."""
         return [entry.name for entry in (self._path / folder).entries() if entry.is_folder]
 
     def _on_lake(self, folder: Path) -> LakePath:
@@ -218,7 +216,7 @@ class Mirror:
 
 
 class TemporaryRoot:
-    """Takes the place of a lock: on a lake who comes last has the store."""
+    """Takes the place of the lock: on a lake, the last process that opens the store owns it."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="upshot-store-"))
@@ -228,7 +226,7 @@ class TemporaryRoot:
 
 
 def refuse_others_on_lake(path: LakePath) -> None:
-    """`UsageError` if there is something else at the path than a store."""
+    """`UsageError` if the path has anything else than a store."""
     try:
         there = {entry.name for entry in path.entries()}
     except EngineError as error:
@@ -243,7 +241,7 @@ def refuse_others_on_lake(path: LakePath) -> None:
 
 
 def load(session: Any, path: LakePath, root: Path) -> tuple[RecordTable, int]:
-    """The table of a store's records, and the log made of them in `root`; the number of the last record, -1 before the
+    """The table of a store's records, and the log replayed in `root`; the number of the last record, -1 before the
     first."""
     try:
         table = record_table(session, path / RECORDS)

@@ -1,4 +1,4 @@
-"""One process at a time has a store open."""
+"""The lock of a store: one process at a time has it open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upshot.store.folders import LOCK
 
 
 class StoreLock:
-    """Held until `release`, or until the process ends, however it ends: the system keeps it, not the file."""
+    """Held until `release` or the end of the process: the system keeps the lock, not the file."""
 
     def __init__(self, root: Path) -> None:
         path = root / LOCK
@@ -29,7 +29,7 @@ class StoreLock:
         os.pwrite(self._descriptor, text, 0)
 
     def release(self) -> None:
-        """Closing twice is fine. The file stays: removing it could break the lock of another process."""
+        """Releasing twice is allowed. The file stays: removing it could break the lock of another process."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

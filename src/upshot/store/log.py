@@ -1,4 +1,4 @@
-"""The log: a SQLite database with one row per commit. A row in it is on the disk."""
+"""The log: a SQLite database with one row per commit. A committed row is on disk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from upshot.store.entries import (
     R,
     SnapshotRow,
 )
-from upshot.store.folders import LOG, NEW_LOG, settle
+from upshot.store.folders import LOG, NEW_LOG, sync
 from upshot.store.trouble import damaged, forgotten
 
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
@@ -40,37 +40,36 @@ _LATER = tuple(statement for table in LOG_TABLES if table.later for statement in
 
 FORMAT = 1
 APPLICATION = 0x55505348
-"""`UPSH`: what `file` and SQLite show as the application id."""
+"""`UPSH`: the application id that `file` and SQLite show."""
 
 FIRINGS_SINCE = "firings_since"
 """The key of the version after which firings are logged."""
 _HEADER = 100
 _PAGE = 256
-"""Commits that are fetched at a time."""
+"""Commits that are read at a time."""
 _WAL_BYTES = 16 << 20
-"""The most bytes that SQLite's own log keeps on disk once its contents are in the database."""
+"""The most bytes of SQLite's write-ahead log on disk after a checkpoint."""
 _IN_FOLDERS = "(substr(came, 1, 1) = X'50' OR substr(went, 1, 1) = X'50')"
 """The condition for changes with a side in a Parquet directory."""
 _LAST = (1 << 63) - 1
 _BATCHES = "#batches"
-"""The kind of the records that have the last batch of each stream whose commit was dropped."""
+"""The kind of the records with the last batch of each stream whose commit was dropped."""
 _LAST_BATCHES = (
     "SELECT json_extract(meta, '$.stream'), max(json_extract(meta, '$.batch')) FROM commits "
     "WHERE json_type(meta, '$.stream') = 'text' AND json_type(meta, '$.batch') = 'integer'"
 )
 _LAST_META = "#last-meta"
-"""The kind of the record that has the newest notes of a committer whose commit was dropped."""
+"""The kind of the record with the newest `meta` whose commit was dropped."""
 _WRITES = "#writes"
-"""The kind of the record that counts the writes which are no commits."""
+"""The kind of the record that counts the writes outside of commits."""
 
 
 def checksum(row: Iterable[Any]) -> int:
-    """Of the values of a row, in order."""
     return zlib.crc32(b"\x1f".join(value if isinstance(value, bytes) else str(value).encode() for value in row))
 
 
 def header_format(root: Path) -> int | None:
-    """The format a log says it has, read without opening it; nothing if it is a database of something else."""
+    """The format in the header of a log, read without opening it; None for another database."""
     with (root / LOG).open("rb") as file:
         header = file.read(_HEADER)
     if len(header) < _HEADER or not header.startswith(b"SQLite format 3\0"):
@@ -81,7 +80,7 @@ def header_format(root: Path) -> int | None:
 
 
 def create_log(root: Path, meta: dict[str, str]) -> None:
-    """An empty log. It gets its name when it is whole."""
+    """Create an empty log. It gets its name when it is complete."""
     for left in root.glob(NEW_LOG + "*"):
         left.unlink()
     path = root / NEW_LOG
@@ -99,18 +98,18 @@ def create_log(root: Path, meta: dict[str, str]) -> None:
     finally:
         connection.close()
     path.rename(root / LOG)
-    settle(root)
+    sync(root)
 
 
 class Log:
-    """Open on one store. Every method may be called from any thread. Reading ends in `store-damaged` where the file or
-    a checksum is wrong; writing raises SQLite's own errors, and then nothing is written."""
+    """The log of one store. Thread-safe. Reading raises `store-damaged` if the file or a checksum is wrong; writing
+    raises SQLite's errors, and then nothing is written."""
 
     def __init__(self, root: Path, *, read_only: bool = False, name: str = LOG) -> None:
         path = (root / name).resolve()
         mode = "mode=ro" if read_only else "mode=rw"
         if read_only and not path.with_name(name + "-wal").exists():
-            # Nobody else has the store open. Without this SQLite would put two files beside the log.
+            # No other process has the store open. Without this SQLite would create two files beside the log.
             mode = "immutable=1"
         self._guard = threading.RLock()
         with _reading():
@@ -124,7 +123,7 @@ class Log:
         self._reached = Mark()
 
     def begin(self, root: Path) -> None:
-        """From here on the log is written to, and what is acknowledged is marked."""
+        """Start writing, and marking acknowledged commits."""
         self._reached = self.reached()
         self._mark = MarkFile(root, self._reached)
 
@@ -137,7 +136,7 @@ class Log:
     # ---- writing ------------------------------------------------------------------------------------
 
     def append(self, group: Sequence[Encoded]) -> None:
-        """Commits that follow one another. On the disk when this returns, all of them with one write."""
+        """Write consecutive commits with one write."""
         with self._guard:
             with self.changing() as execute:
                 for encoded in group:
@@ -147,17 +146,17 @@ class Log:
             self._acknowledge(Mark(group[-1].commit.version, self._reached.writes))
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
-        """These tasks of the outbox are done."""
+        """Remove completed tasks from the outbox."""
         with self._counted() as execute:
             _remove_tasks(execute, done)
 
     def rename(self, identity: str) -> None:
-        """Gives the store another name, so that subscribers with lost versions start again from a snapshot."""
+        """Change the identity of the store, so that subscribers with lost versions start again from a snapshot."""
         with self.changing() as execute:
             execute("INSERT OR REPLACE INTO meta VALUES ('identity', ?)", (identity,))
 
     def complete(self, identity: str) -> None:
-        """Makes the tables that an older version of Upshot did not, and a name for the store that no other has."""
+        """Add the tables that older versions of Upshot did not create, and an identity."""
         started = 0 if self._has_table("firings") else self.last_version()
         with self.changing() as execute:
             for statement in _LATER:
@@ -166,7 +165,7 @@ class Log:
             execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
 
     def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
-        """Writes records of one kind, all of them or none; those without a text are removed."""
+        """Write records of one kind atomically; None removes a record."""
         with self.changing(lazy=True) if lazy else self._counted() as execute:
             for id, text in texts.items():
                 if text is None:
@@ -175,7 +174,7 @@ class Log:
                     _replace(execute, RECORDS, (kind, id, text))
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
-        """Writes cursors, all of them or none; those without a version are removed."""
+        """Write cursors atomically; None removes a cursor."""
         with self.changing(lazy=True) if lazy else self._counted() as execute:
             for name, version in versions.items():
                 if version is None:
@@ -184,9 +183,8 @@ class Log:
                     _replace(execute, CURSORS, (name, version))
 
     def remove_from(self, version: int, done: Sequence[OutboxRow]) -> None:
-        """Takes out this version, and what could come after it; the tasks that were `done` with it are still to be
-        done. There is always something to write: a record that an interrupted write left in SQLite's own log is then
-        certain not to come back."""
+        """Remove this version and later ones; the tasks in `done` are pending again. Something is always written, so
+        that a record that an interrupted write left in SQLite's write-ahead log cannot come back."""
         with self._guard:
             if version <= self._reached.version and self._mark is not None:
                 lower = Mark(version - 1, self._reached.writes)
@@ -210,13 +208,13 @@ class Log:
                 execute("DELETE FROM snapshots WHERE version = ?", (version,))
 
     def drop(self, until: int) -> list[int]:
-        """Removes the commits up to this version; definitions that later commits need stay. Returns the removed
+        """Remove the commits up to this version, but not definitions that later commits need. Returns the removed
         versions that have folders, which the caller may delete."""
         folders = self.versions_with_folders(until)
         query = "SELECT meta FROM commits WHERE version <= ? AND meta IS NOT NULL ORDER BY version DESC LIMIT 1"
         metas = self._fetch(query, (until,))
         batches = self._fetch(f"{_LAST_BATCHES} AND version <= ? GROUP BY 1", (until,))
-        # Without folders nothing is lost if the commits are there again after a power failure.
+        # Without folders it is harmless if a power failure restores the commits.
         with self.changing(lazy=not folders) as execute:
             for (meta,) in metas:
                 _replace(execute, RECORDS, (_LAST_META, "", meta))
@@ -232,14 +230,14 @@ class Log:
         return folders
 
     def shrink(self, pages: int) -> None:
-        """Returns this many free pages to the file system; none if the log was created without incremental vacuum."""
+        """Return this many free pages to the file system; none if the log was created without incremental vacuum."""
         with self._guard:
-            self._be_lazy(True)
+            self._set_lazy(True)
             self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
 
-    def _be_lazy(self, lazy: bool) -> None:
-        """Test whether a transaction of SQLite may end before it is on the disk. The next one that may not takes it
-        along, so nothing ever comes out of order."""
+    def _set_lazy(self, lazy: bool) -> None:
+        """Set whether a transaction of SQLite may end before it is on disk. The next one that may not syncs it too, so
+        the order is kept."""
         if lazy is not self._lazy:
             self._connection.execute(f"PRAGMA synchronous={'NORMAL' if lazy else 'FULL'}")
             self._lazy = lazy
@@ -251,7 +249,7 @@ class Log:
 
     @contextmanager
     def _counted(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """As `changing`, for what is no commit: it gets a number, so that it is missed where it is lost."""
+        """As `changing`, for a write outside of commits: it gets a number, so that its loss is detected."""
         with self._guard:
             writes = self._reached.writes + 1
             with self.changing() as execute:
@@ -261,12 +259,12 @@ class Log:
 
     @contextmanager
     def changing(self, *, lazy: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """One transaction of SQLite, on the disk when the block is left unless it is `lazy`."""
+        """One transaction of SQLite, on disk when the block ends unless it is `lazy`."""
         with self._guard:
             execute = self._connection.execute
             if self._connection.in_transaction:
                 execute("ROLLBACK")
-            self._be_lazy(lazy)
+            self._set_lazy(lazy)
             execute("BEGIN IMMEDIATE")
             try:
                 yield execute
@@ -283,7 +281,7 @@ class Log:
         return dict(self._fetch("SELECT key, value FROM meta"))
 
     def reached(self) -> Mark:
-        """The last version in the log."""
+        """The last version in the log, and its number of other writes."""
         writes = self.records(_WRITES).get("", "0") if self._has_table("records") else "0"
         return Mark(self.last_version(), int(writes))
 
@@ -293,19 +291,19 @@ class Log:
         return int(version)
 
     def first_version(self) -> int:
-        """Of the oldest commit that is kept; 0 if there is none."""
+        """The oldest commit in the log; 0 if there is none."""
         ((version,),) = self._fetch("SELECT coalesce(min(version), 0) FROM commits")
         return int(version)
 
     def last_meta(self) -> str | None:
-        """Of the newest commit that has one."""
+        """The `meta` of the newest commit that has one."""
         rows = self._rows(COMMITS, "WHERE meta IS NOT NULL ORDER BY version DESC LIMIT 1")
         if rows:
             return rows[0].meta
         return self.records(_LAST_META).get("") if self._has_table("records") else None
 
     def last_batch(self, stream: str) -> int | None:
-        """The batch of a stream that was committed last, by what its commit carries."""
+        """The last committed batch of a stream."""
         query = f"{_LAST_BATCHES} AND json_extract(meta, '$.stream') = ? GROUP BY 1"
         rows = self._fetch(query, (stream,))
         if rows:
@@ -323,13 +321,13 @@ class Log:
         return self._rows(COMMITS, "ORDER BY version LIMIT ?", (count,))
 
     def free_pages(self) -> tuple[int, int]:
-        """Pages of the file that hold nothing and can be given back, and all of them."""
+        """The free pages that can be returned, and all pages."""
         tables = "pragma_auto_vacuum, pragma_freelist_count, pragma_page_count"
         ((kind, free, pages),) = self._fetch(f"SELECT auto_vacuum, freelist_count, page_count FROM {tables}")  # noqa: S608
         return int(free) if kind else 0, int(pages)
 
     def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:
-        """The commits with after < version ≤ until, fetched in pages, so that what reads them holds up nobody."""
+        """The commits with after < version ≤ until, read in pages, so that a slow reader blocks no other."""
         order = "DESC" if reverse else "ASC"
         while after < until:
             which = f"WHERE version > ? AND version <= ? ORDER BY version {order} LIMIT ?"
@@ -342,13 +340,12 @@ class Log:
             after, until = (after, page[-1].version - 1) if reverse else (page[-1].version, until)
 
     def _refuse_dropped(self, after: int) -> None:
-        """`UsageError` if commits after this version were dropped, maybe since reading them began."""
+        """`UsageError` if commits after this version were dropped, possibly since reading began."""
         first = self.first_version()
         if after < first - 1:
             raise forgotten(after, first - 1)
 
     def changes(self, version: int) -> list[ChangeRow]:
-        """All changes of one commit."""
         return self._rows(CHANGES, "WHERE version = ? ORDER BY relation", (version,))
 
     def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
@@ -367,12 +364,11 @@ class Log:
         return self._rows(DEFINITIONS, "WHERE version > ? AND version <= ? ORDER BY version", (after, until))
 
     def definition_at(self, version: int) -> DefinitionRow | None:
-        """The program in force after this version; nothing before the first."""
+        """The program after this version; None before the first."""
         rows = self._rows(DEFINITIONS, "WHERE version <= ? ORDER BY version DESC LIMIT 1", (version,))
         return rows[0] if rows else None
 
     def firings(self, version: int) -> list[FiringRow]:
-        """The firings of one commit, in order."""
         found = self._rows(FIRINGS, "WHERE version = ? ORDER BY number", (version,))
         if [row.number for row in found] != list(range(len(found))):
             raise damaged(f"`{LOG}` lacks a firing of version {version}")
@@ -386,17 +382,18 @@ class Log:
             return self._rows(FIRINGS, which, (rule, after, until))
 
     def firings_since(self) -> int:
-        """The version after which firings are in the log; an older store has them from when it was opened."""
+        """The version after which firings are logged; older stores log them from the first opening with this version of
+        Upshot."""
         if not self._has_table("firings"):
             return self.last_version()
         return int(self.meta().get(FIRINGS_SINCE, "0"))
 
     def tasks(self) -> list[OutboxRow]:
-        """The open tasks, oldest first."""
+        """The pending tasks, oldest first."""
         return self._rows(OUTBOX, "ORDER BY version, number")
 
     def task(self, version: int, number: int) -> OutboxRow | None:
-        """One task, if it is still to be done."""
+        """The task, if it is pending."""
         rows = self._rows(OUTBOX, "WHERE version = ? AND number = ?", (version, number))
         return rows[0] if rows else None
 
@@ -411,8 +408,8 @@ class Log:
         return dict(self._rows(CURSORS, "ORDER BY name"))
 
     def check_small(self) -> None:
-        """Raises if a table is damaged whose rows nothing counts: one could be missing silently. A log that is read
-        only may lack some of the tables."""
+        """Raise if a table is damaged whose rows are not counted: a row could be missing silently. A read-only log of
+        an older version lacks some of the tables."""
         for table in filter(self._has_table, ("meta", "outbox", "records", "cursors")):
             for (found,) in self._fetch(f"PRAGMA integrity_check({table})"):
                 if found != "ok":
@@ -428,19 +425,18 @@ class Log:
         return self._rows(SNAPSHOTS, "ORDER BY version DESC")
 
     def versions_with_folders(self, until: int | None = None) -> list[int]:
-        """The commits that have rows in Parquet folders, up to this version or all."""
+        """The commits with rows in Parquet folders, up to this version or all."""
         query = f"SELECT DISTINCT version FROM changes WHERE version <= ? AND {_IN_FOLDERS}"  # noqa: S608
         return [version for (version,) in self._fetch(query, (_LAST if until is None else until,))]
 
     def has_folders(self, version: int) -> bool:
-        """Test whether the commit has rows in Parquet folders."""
         query = f"SELECT 1 FROM changes WHERE version = ? AND {_IN_FOLDERS}"  # noqa: S608
         return bool(self._fetch(query, (version,)))
 
     def _rows(self, table: LogTable[R], which: str, values: Sequence[Any] = ()) -> list[R]:
-        """The rows of a table, whose checksums are right."""
+        """The rows of a table, after their checksums were compared."""
         query = f"SELECT * FROM {table.name} {which}"  # noqa: S608 - the names of tables are ours
-        return [table.row(_opened(row, table.word)) for row in self._fetch(query, values)]
+        return [table.row(_checked(row, table.word)) for row in self._fetch(query, values)]
 
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._guard, _reading():
@@ -463,7 +459,7 @@ def _remove_tasks(execute: Callable[..., sqlite3.Cursor], done: Sequence[tuple[i
         execute("DELETE FROM outbox WHERE version = ? AND number = ?", key)
 
 
-def _opened(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+def _checked(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:
     *values, crc = row
     if checksum(values) != crc:
         of = f"of version {values[0]}" if isinstance(values[0], int) else f"`{values[-2]}`"
@@ -476,8 +472,8 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except sqlite3.ProgrammingError as error:
-        # The only one that can come from here: the connection was closed.
+        # The only cause here: the connection was closed.
         raise UsageError("the store is closed", code="closed", help="open the database again") from error
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        # SQLite repeats names of a damaged schema in its messages, whatever bytes they have.
+        # SQLite's messages repeat names of a damaged schema, which may not be UTF-8.
         raise damaged(f"`{LOG}` cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""Opening a store: making one where there is nothing, refusing what is not one, finding out what is in it."""
+"""Open a store: create one in an empty directory, refuse other directories, recover the state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def open_store(path: str | os.PathLike[str], retention: Retention = Retention()) -> Store:  # noqa: B008 - immutable
-    """The store in this database directory, locked and read; a new one if the directory is new or empty. An error
+    """The store in this database directory, locked and recovered; a new one if the directory is new or empty. An error
     leaves an existing store unchanged."""
     try:
         root = Path(path).absolute()
@@ -52,14 +52,14 @@ def open_store(path: str | os.PathLike[str], retention: Retention = Retention())
 
 
 def open_lake_store(path: LakePath, session: Any, retention: Retention = Retention()) -> Store:  # noqa: B008
-    """The store at this URI, taken over and read; a new one if there is nothing."""
-    # They import Arrow, and a database in memory should not.
+    """The store at this URI, taken over and recovered; a new one if there is nothing."""
+    # They import Arrow, which a database in memory does not need.
     from upshot.store.lake import LakeLog, Mirror, TemporaryRoot, load, refuse_others_on_lake, whole_log  # noqa: PLC0415
     from upshot.store.record_table import BASE, Record, unguarded  # noqa: PLC0415
 
     refuse_others_on_lake(path)
-    here = TemporaryRoot()
-    root = here.path
+    temporary = TemporaryRoot()
+    root = temporary.path
     try:
         table, last = load(session, path, root)
         if last < 0:
@@ -67,30 +67,30 @@ def open_lake_store(path: LakePath, session: Any, retention: Retention = Retenti
             last = 0
             table.append(Record(0, BASE, whole_log(root)))
         log = LakeLog(root, table, last)
-        # The first record of this process: from here on nobody else can write one.
+        # The first record of this process: the previous owner can write no more.
         log.complete(identity := uuid.uuid4().hex)
-        store = _mirrored(root, here, log, retention, Mirror(path, root, identity))
+        store = _mirrored(root, temporary, log, retention, Mirror(path, root, identity))
         store.warnings = unguarded(session, path)
         return store
     except BaseException as error:
-        here.release()
+        temporary.release()
         if isinstance(error, OSError | sqlite3.Error):
             raise failed(f"be opened at `{path}`", error) from error
         raise
 
 
-def _mirrored(root: Path, here: TemporaryRoot, log: LakeLog, retention: Retention, mirror: Mirror) -> Store:
+def _mirrored(root: Path, temporary: TemporaryRoot, log: LakeLog, retention: Retention, mirror: Mirror) -> Store:
     try:
         _check_format(root, log)
         log.check_small()
-        return Store(root, here, log, recover(log, root, mirror), retention, mirror)
+        return Store(root, temporary, log, recover(log, root, mirror), retention, mirror)
     except BaseException:
         log.close()
         raise
 
 
 def refuse_others(root: Path) -> None:
-    """`UsageError` or `store-damaged` if this is neither a store nor a place for one."""
+    """`UsageError` or `store-damaged` if the directory is neither a store nor empty."""
     if root.exists() and not root.is_dir():
         raise _not_a_store(root, "is a file")
     if (root / UNFINISHED).exists():
@@ -105,10 +105,10 @@ def refuse_others(root: Path) -> None:
             raise _not_a_store(root, f"has a `{LOG}` that something else wrote")
         _refuse_newer(root, found)
         return
-    there = {each.name for each in root.iterdir()} if root.exists() else set()
-    if there & {SNAPSHOTS, DELTAS} or (read_mark(root) or Mark()) > Mark():
+    names = {each.name for each in root.iterdir()} if root.exists() else set()
+    if names & {SNAPSHOTS, DELTAS} or (read_mark(root) or Mark()) > Mark():
         raise damaged(f"`{root / LOG}` is missing")
-    foreign = sorted(name for name in there - {LOCK, ACKNOWLEDGED} if not name.startswith(NEW_LOG))
+    foreign = sorted(name for name in names - {LOCK, ACKNOWLEDGED} if not name.startswith(NEW_LOG))
     if foreign:
         raise _not_a_store(root, f"holds `{foreign[0]}` and no store")
 
@@ -119,7 +119,7 @@ def _create(root: Path) -> None:
         software = f"upshot {metadata.version('upshot')}"
         create_log(root, {"format": str(FORMAT), "created_by": software, "created_at": made})
     except (OSError, sqlite3.Error, metadata.PackageNotFoundError) as error:
-        # A package is not found either where no file descriptor is left to look for it.
+        # Without free file descriptors a package is reported as not found.
         raise failed(f"be made at `{root}`", error) from error
 
 
@@ -139,7 +139,7 @@ def _opened(root: Path, lock: StoreLock, log: Log, recovered: Recovered, retenti
 
 
 def _recovered(root: Path, *, lossy: bool = False) -> Recovered:
-    """Read without the right to write, so that a store which turns out to be damaged stays as it is."""
+    """Recover from a read-only log, so that a damaged store stays unchanged."""
     reader = Log(root, read_only=True)
     try:
         _check_format(root, reader)
@@ -152,8 +152,8 @@ def _recovered(root: Path, *, lossy: bool = False) -> Recovered:
 
 
 def accept_loss(root: Path) -> tuple[int, int]:
-    """Makes the version that a damaged log still reaches the last one, under another identity; it, and the last that
-    was committed. Nothing changes if nothing is lost."""
+    """Make the version that a damaged log still reaches the last one, with a new identity; that version, and the last
+    committed one. Nothing changes if no commit is lost."""
     if not (root / LOG).exists():
         raise _not_a_store(root, "is not a store")
     refuse_others(root)

@@ -1,9 +1,9 @@
 """The log of a store on a lake: a Delta table that takes one record a commit, in order, from one writer at a time.
 
-A record has a number; the table's own transaction says which number came last (`txn` in Delta's log). A commit creates
-the next version of the table with the next number, or fails: the create is atomic, so of two writers that know the same
-last number only one succeeds, and the other finds out that the store was taken over. An answer may be lost, or a write
-arrive after it was given up: a commit is known by its own id, not by its number.
+A record has a number; the table's own transaction identifier (`txn` in Delta's log) is the last number. A commit
+creates the next version of the table with the next number, or fails: creation is atomic, so of two writers with the
+same last number only one succeeds, and the other learns that the store was taken over. The result of a write may be
+lost, and a write may arrive late: a commit is identified by its own id, not by its number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from upshot.spark.lake_path import LakePath
 
 APPLICATION = "upshot/log"
 BASE, STATEMENTS = "base", "statements"
-"""The kinds of a record: the whole log until here, or the changes to it since."""
+"""The kinds of a record: the whole log so far, or the changes since the last record."""
 
 _CHUNK = 8 << 20
 _SCHEMA = pa.schema(
@@ -64,7 +64,7 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`commit` tells it from another of the same number, also of the same process."""
+    """`commit` distinguishes records with the same number, also of one process."""
 
     number: int
     kind: str
@@ -88,7 +88,7 @@ def record_table(session: Any, path: LakePath) -> RecordTable:
 
 
 def unguarded(session: Any, path: LakePath) -> tuple[Diagnostic, ...]:
-    """A warning if a second process that opens the store may not be noticed."""
+    """A warning if a second process that opens the store may go unnoticed."""
     if creates_atomically(session, path):
         return ()
     return (
@@ -127,32 +127,32 @@ def taken_over(path: LakePath, by: str, help: str = "nothing of this was committ
 
 
 class RecordTable:
-    """Open on one table: the order of records and who wrote them; a subclass reads and writes rows. What fails is an
-    `OSError`, unless the store was taken over; a write that failed may be there all the same, or arrive later."""
+    """The order of records and their writers; a subclass reads and writes rows. Failures are `OSError`, except that the
+    store was taken over; a write that failed may have arrived, or arrive later."""
 
     def __init__(self, path: LakePath) -> None:
         self._path = path
         self._token = _new_id()
-        """In every record of this process."""
 
     def load(self) -> list[Record]:
-        """Every record, oldest first; the next one to be written follows on them."""
+        """Every record, oldest first."""
         raise NotImplementedError
 
     def append(self, record: Record) -> None:
-        """The record is on the lake when this returns, after the one before it."""
+        """Write the next record; it is on the lake when this returns."""
         self._commit(record, replaces=False)
 
     def replace(self, record: Record) -> None:
-        """As `append`; the records before it are not needed any more."""
+        """As `append`, and remove the records before it."""
         self._commit(record, replaces=True)
         try:
             self._remove_replaced()
-        except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
-            log.warning("records of `%s` that are not needed any more stay there: %s", self._path, _first_line(error))
+        except Exception as error:  # noqa: BLE001 - both libraries raise many kinds
+            log.warning("superseded records of `%s` could not be removed: %s", self._path, _first_line(error))
 
     def find(self, number: int) -> Record | None:
-        """The record of this number that this process wrote, if there is one; an error if it is another's."""
+        """The record with this number that this process wrote, if there is one; an error if another process wrote
+        it."""
         try:
             if self._newest_number() < number:
                 return None
@@ -198,7 +198,7 @@ class RecordTable:
         raise NotImplementedError
 
     def _newest_number(self) -> int:
-        """The number of the last record, -1 if there is none, as the lake has it now."""
+        """The number of the last record on the lake, -1 if there is none."""
         raise NotImplementedError
 
     def _rows(self, number: int) -> pa.Table:
@@ -210,12 +210,12 @@ class RecordTable:
         raise NotImplementedError
 
     def _remove_replaced(self) -> None:
-        """Remove the files that only replaced records need; a reader that was at them starts again."""
+        """Remove the files that only replaced records need."""
         raise NotImplementedError
 
 
 def _refuse_gap(last: int, record: Record) -> None:
-    """An error that is no answer of the lake: nothing was written."""
+    """Raise before writing if the record does not follow the last one."""
     if last != record.number - 1:
         raise OSError(f"record {last} is the last one, and {record.number} was to follow")
 
@@ -245,7 +245,7 @@ class NativeTable(RecordTable):
     def _write(self, record: Record, *, replaces: bool) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415 - an optional package
 
-        # Of the version that is about to be followed: after a failure the table was looked at again.
+        # The number in the loaded version, which is reloaded after a failure.
         _refuse_gap(self._known_number(), record)
         stamp = CommitProperties(app_transactions=[Transaction(APPLICATION, record.number)], max_commit_retries=0)
         mode: Any = "overwrite" if replaces else "append"
@@ -273,8 +273,8 @@ class NativeTable(RecordTable):
 
 
 class SparkTable(RecordTable):
-    """By Delta's own classes in Spark's Java: a file is written, then committed by Delta's transaction, without a job.
-    Needs a classic session."""
+    """Through Delta's own classes in Spark's JVM: a file is written, then committed by Delta's transaction, without a
+    job. Needs a classic session."""
 
     def __init__(self, path: LakePath, session: Any) -> None:
         super().__init__(path)
@@ -310,7 +310,7 @@ class SparkTable(RecordTable):
         log = delta_log(self._session, self._path.uri)
         log.update(False, nothing, nothing)
         transaction = log.startTransaction(nothing, nothing)
-        # Read inside of the transaction: if somebody else changes it before the commit, that is a conflict.
+        # Read inside the transaction: a change by another process before the commit is a conflict.
         _refuse_gap(transaction.txnVersion(APPLICATION), record)
         parsed = java.java.util.ArrayList()
         action = java.org.apache.spark.sql.delta.actions.Action
@@ -330,7 +330,7 @@ class SparkTable(RecordTable):
         return self._frame().select("number", "writer").toArrow()
 
     def _remove_replaced(self) -> None:
-        # Only these: a file that nothing names may be that of a process which is just taking the store over.
+        # Only these: an unnamed file may belong to a process that is just taking over the store.
         for name in self._replaced:
             (self._path / name).delete()
 
@@ -356,12 +356,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _tried(read: Callable[[], list[Record]]) -> list[Record]:
-    """Retries once if a named file was deleted: the owner had just compacted its records."""
+    """Retry once if a named file was deleted, because the owner had just compacted its records."""
     for _ in range(2):
         try:
             return read()
         except EngineError:
             raise
-        except Exception as error:  # noqa: BLE001 - both libraries raise whatever they met
+        except Exception as error:  # noqa: BLE001 - both libraries raise many kinds
             last = error
     raise OSError(_first_line(last)) from last

@@ -1,4 +1,4 @@
-"""The state of a store after its last commit: the newest snapshot, and the changes since."""
+"""Recover the state of a store: the newest snapshot, and the changes since."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from upshot.store.lake import Mirror
 
 _MANY = 200_000
-"""Rows of small changes that are netted in Python's memory before they become a table."""
+"""Small changes are netted in Python up to this many rows, then they become a table."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """The rows that are replayed when a store is opened: the rows of the snapshot, then those of the changes since; how
-    many of these, and how many bytes, are in the log itself. A commit costs something even if no row changed."""
+    """The rows that are replayed when a store is opened: those of the snapshot, and of the changes since; how many of
+    these, and how many bytes, are in the log itself. A commit counts one row even if no row changed."""
 
     snapshot_rows: int = 0
     rows: int = 0
@@ -37,7 +37,7 @@ class Tail:
     small_bytes: int = 0
 
     def grow(self, changes: Iterable[ChangeRow], sign: int = 1) -> None:
-        """By the changes of one commit, or back."""
+        """Add the changes of one commit, or subtract them."""
         self.rows += sign
         for change in changes:
             for count, side in ((change.inserted, change.came), (change.deleted, change.went)):
@@ -49,8 +49,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The last version, the program in force (no text before the first), the relations that are logged, and their rows.
-    `hidden` is the normal form under which those that are not visible were written."""
+    """The last version, the current program (empty before the first), the logged relations, and their rows. `hidden` is
+    the normal form under which hidden relations were written."""
 
     version: int = 0
     program: str = ""
@@ -63,7 +63,7 @@ class Recovered:
 
 
 def recover(log: Log, root: Path, mirror: Mirror | None = None) -> Recovered:
-    """The content of the store. Every file that is needed is there and whole, or `store-damaged` is raised."""
+    """The state of the store. Every needed file exists and is complete, or `store-damaged` is raised."""
     last = log.last_version()
     newest = next(iter(log.snapshots()), None)
     replay = _Replay(root, mirror)
@@ -87,7 +87,7 @@ def recover(log: Log, root: Path, mirror: Mirror | None = None) -> Recovered:
 
 
 class _Replay:
-    """The commits since a snapshot, one after another."""
+    """The commits since a snapshot, in order."""
 
     def __init__(self, root: Path, mirror: Mirror | None) -> None:
         self._root, self._mirror = root, mirror
@@ -133,7 +133,7 @@ class _Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A Parquet folder, and the names its columns had when it was written."""
+    """A Parquet folder, and the names of its columns when it was written."""
 
     path: Path
     columns: tuple[str, ...]
@@ -185,7 +185,7 @@ class _Accumulated:
         return _Folder(folder, _names(schema))
 
     def saved(self, schema: Schema) -> Saved:
-        """All of it under the names the columns have now. A folder with other names becomes a table: engines find
+        """All rows under the current names of the columns. A folder with other names becomes a table: engines find
         columns by name."""
         self._flush(schema)
         changes = [(_renamed(schema, came), _renamed(schema, went)) for came, went in self._changes]
@@ -209,7 +209,7 @@ def _names(schema: Schema) -> tuple[str, ...]:
 
 
 def _table(schema: Schema, raw: list[Raw]) -> pa.Table:
-    """Arrow keeps no rows without columns: the row of a relation that has none is one value that is true."""
+    """Arrow keeps no rows without columns: the row of a relation without columns is one value `true`."""
     if not schema.columns:
         import pyarrow as pa  # noqa: PLC0415 - only where such a relation changed
 

@@ -1,4 +1,4 @@
-"""The part of the past that a store keeps, and the slices in which older records are removed."""
+"""The retention of a store: bounds on its history, and the slices in which older commits are removed."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from upshot.store.entries import CommitRow
 from upshot.store.log import Log
 
 LOOK = 64
-"""Commits between two checks for something to drop."""
+"""Commits between two checks for commits to drop."""
 LOOK_BYTES = 8 << 20
 """The same, in bytes of changes."""
 SLICE = 3 * LOOK
-"""The most commits that are dropped at a time: more than are made in between, few enough that nobody waits."""
+"""The most commits that are dropped at a time: more than are made in between, but few enough to block no one."""
 PATIENCE = 4
 """History that a cursor still needs may grow to this many times the bounds."""
 RECORD_BYTES = 256
 """The approximate bytes of a commit in the log, without its rows."""
 FREE_PAGES = 1_024
-"""Free pages that a log may have without being made smaller: they are used again."""
+"""A log with at most this many free pages is not made smaller: they are reused."""
 FREE_SHARE = 4
 """The same, as a fraction of all pages: one in this many."""
 SHRUNK_PAGES = 128
-"""Pages that are given back to the file system at a time."""
+"""Pages that are returned to the file system at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Bounds of the history: commits, bytes of changes, age of changes. Commits beyond a bound are dropped, the oldest
-    first; None is no bound. Whatever recovery needs is always kept."""
+    """Bounds of the history: commits, bytes of changes, age of changes. Commits beyond a bound are dropped, oldest
+    first; None is no bound. Commits that recovery needs are always kept."""
 
     commits: int | None = 1_000_000
     bytes: int | None = 4 << 30
     age: dt.timedelta | None = None
 
     def exceeded(self, commits: int, size: int, time: str, now: dt.datetime, times: int) -> bool:
-        """Test whether the oldest of this many commits, made at that time, exceeds the bounds, widened `times`
-        times."""
+        """Test whether the oldest of this many commits exceeds the bounds, widened `times` times."""
         return (
             (self.commits is not None and commits > self.commits * times)
             or (self.bytes is not None and size > self.bytes * times)
@@ -51,8 +50,8 @@ EVERYTHING = Retention(None, None, None)
 
 
 class Past:
-    """The commits that a store keeps, and the cursors of subscribers that have not read all of them. `floor` is the
-    version whose snapshot recovery starts from: later commits are needed. Any thread may call."""
+    """The commits in a store, and the cursors of subscribers that have not read all of them. `floor` is the version of
+    the snapshot that recovery starts from: later commits are needed. Thread-safe."""
 
     def __init__(self, log: Log, retention: Retention, floor: int) -> None:
         self._log = log
@@ -64,7 +63,7 @@ class Past:
         self._bytes_since = 0
         self.floor = floor
         self.is_blocked = False
-        """True if, at the last check, a newer snapshot would have released commits."""
+        """True if, at the last check, a newer snapshot would have allowed dropping commits."""
 
     def grow(self, sizes: Sequence[int], sign: int = 1) -> None:
         """Add commits with this many bytes of changes, or subtract them."""
@@ -76,12 +75,12 @@ class Past:
 
     @property
     def is_due(self) -> bool:
-        """Test whether enough happened since the last slice that there may be something to drop."""
+        """Test whether there may be commits to drop since the last slice."""
         return self._commits_since >= LOOK or self._bytes_since >= LOOK_BYTES
 
     def drop_slice(self) -> list[int] | None:
-        """Drops some of the oldest commits that exceed the bounds. The versions among them that have folders, or
-        nothing if there is nothing to drop."""
+        """Drop some of the oldest commits beyond the bounds. The dropped versions with folders; None if there was
+        nothing to drop."""
         with self._guard:
             self._commits_since = self._bytes_since = 0
             oldest = self._log.past(1)
@@ -92,7 +91,7 @@ class Past:
             try:
                 folders = self._log.drop(dropped[-1].version)
             except BaseException:
-                # They may be gone all the same.
+                # They may be dropped despite the error.
                 self._bytes = self._kept_bytes()
                 raise
             self._bytes -= sum(row.bytes + RECORD_BYTES for row in dropped)
@@ -103,7 +102,7 @@ class Past:
         return size + RECORD_BYTES * commits
 
     def shrink(self) -> bool:
-        """Gives free pages of the log back, some at a time; whether there are more than it should have."""
+        """Return some free pages of the log; True if it still has more than it should."""
         free, pages = self._log.free_pages()
         if free <= max(FREE_PAGES, pages // FREE_SHARE):
             return False
@@ -111,7 +110,7 @@ class Past:
         return True
 
     def _excess(self, oldest: Sequence[CommitRow], *, floor: bool = True) -> list[CommitRow]:
-        """The oldest commits, to be removed. The last commit stays: it holds the version."""
+        """The oldest commits beyond the bounds. The last commit stays: it has the version."""
         now, size, last = dt.datetime.now(dt.UTC), self._bytes, self._log.last_version()
         first = oldest[0].version if oldest else 0
         needed = min((version for version in self._cursors.values() if version >= first - 1), default=None)
@@ -133,7 +132,7 @@ class Past:
             return dict(self._cursors)
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
-        """On the disk when this returns, unless it is `lazy`; those without a version are removed."""
+        """Write cursors to disk, with the next commit if `lazy`; None removes a cursor."""
         with self._guard:
             self._log.put_cursors(versions, lazy=lazy)
             for name, version in versions.items():

@@ -1,4 +1,4 @@
-"""A store: a directory that takes commits one by one and returns the state after the last of them."""
+"""A store: a directory that takes commits and returns the state after the last one."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from upshot.store.folders import (
     SNAPSHOTS,
     StoredFile,
     folder_names,
-    folder_of_saved,
+    folders_of_saved,
     make_folder,
     remove_folder,
-    settle,
-    settle_files,
+    sync,
+    sync_files,
     version_folder,
     version_of,
 )
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 
 class UnusedFolders:
-    """Removes folders, at once or when nobody copies the store any more. What cannot be removed is removed when the
-    store is opened again. Any thread may call."""
+    """Removes folders, at once or when the store is no longer being copied. Folders that cannot be removed are removed
+    at the next opening. Thread-safe."""
 
     def __init__(self, remove: Callable[[Path], None] = remove_folder) -> None:
         self._remove_one = remove
@@ -73,14 +73,13 @@ class UnusedFolders:
         self._holders = 0
 
     def add(self, folders: Iterable[Path]) -> None:
-        """These are not needed any more."""
         with self._guard:
             self._waiting += folders
         self._remove()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A block in which every folder stays."""
+        """A block in which no folder is removed."""
         with self._guard:
             self._holders += 1
         try:
@@ -106,14 +105,14 @@ log = logging.getLogger("upshot.store")
 
 _NO_SNAPSHOT = "every commit is kept"
 Save = Callable[[str, Path], int]
-"""Writes the rows of a relation into a folder, as Parquet; how many there are."""
+"""Write the rows of a relation into a folder, as Parquet; their number."""
 
 
 class Store:
-    """`prepare`, then `append`: the commit is durable when `append` returns. A failing write is `store-failed`, and
-    nothing of it counts; the store can be used further. One thread writes; any thread reads.
+    """`prepare`, then `append`: the commit is durable when `append` returns. A failed write is `store-failed` and has
+    no effect; the store can still be used. One thread writes; any thread reads.
 
-    `recovered` is the state it was opened with. An engine may read its folders for as long as the store is open.
+    `recovered` is the state at its opening. An engine may read its folders while the store is open.
     """
 
     def __init__(
@@ -136,14 +135,15 @@ class Store:
         """Findings from the opening of the store."""
 
     def close(self) -> None:
-        """Lets others open the store; closing twice is fine."""
+        """Release the store; closing twice is allowed."""
         self._log.close()
         self._lock.release()
 
     # ---- commits ------------------------------------------------------------------------------------
 
     def prepare(self, entry: Entry) -> Encoded:
-        """The commit as it will be written; what is large is on the disk already, in folders nobody speaks of yet."""
+        """The commit as it will be written; large changes are written to disk here, in folders that no record names
+        yet."""
         with self._writing(entry.version):
             self._resolve_doubt()
             changes = self._encode(entry)
@@ -151,11 +151,10 @@ class Store:
         return encoded_entry(entry, changes, done)
 
     def append(self, group: Sequence[Encoded]) -> None:
-        """Makes commits durable that follow one another, with one write for all of them: they are there together, or
-        none is."""
+        """Make consecutive commits durable with one write: all or none."""
         with self._writing(*(encoded.commit.version for encoded in group)):
             self._resolve_doubt()
-            # If SQLite answers with an error, nobody knows whether the records are on the disk.
+            # After an error of SQLite the records may be on disk or not.
             self._in_doubt = group
             self._log.append(group)
             self._in_doubt = ()
@@ -164,14 +163,14 @@ class Store:
         self._past.grow([encoded.commit.bytes for encoded in group])
 
     def retract(self, encoded: Encoded) -> None:
-        """Undoes the last commit, which was not yet reported. On failure it is retried before the next commit."""
+        """Remove the last commit, which was not yet reported. On failure this is repeated before the next commit."""
         self._in_doubt = (encoded,)
         self.tail.grow(encoded.changes, -1)
         self._past.grow([encoded.commit.bytes], -1)
         self._clear([encoded.commit.version])
 
     def discard(self, group: Sequence[Encoded]) -> None:
-        """Removes what was prepared and will not be appended."""
+        """Remove prepared commits that will not be appended."""
         self._clear([encoded.commit.version for encoded in group])
 
     @contextmanager
@@ -187,8 +186,8 @@ class Store:
             raise
 
     def _clear(self, versions: Iterable[int]) -> None:
-        """Nothing of versions that failed may stay. What cannot be removed now is removed before the next commit, or
-        when the store is opened."""
+        """Remove all traces of versions that failed. A failure is repeated before the next commit, or when the store is
+        opened."""
         try:
             self._resolve_doubt()
             for version in versions:
@@ -219,12 +218,12 @@ class Store:
                 written.append(few)
             changes.append(ChangeRow(entry.version, relation, len(sides[0]), len(sides[1]), *written))
         if large is not None:
-            large.settle()
+            large.sync()
             self._upload(self._deltas(entry.version))
         return tuple(changes)
 
     def _deltas(self, version: int) -> Path:
-        """The folder that this process makes for a version."""
+        """The folder of this process for a version."""
         return self.root / DELTAS / f"{version_folder(version)}{self._suffix}"
 
     @property
@@ -247,7 +246,7 @@ class Store:
                 raise OSError(error.message) from error
 
     def _names(self, parent: str) -> list[str]:
-        """The folders there are below `deltas` or `snapshots`."""
+        """The folders below `deltas` or `snapshots`."""
         if self._mirror is not None:
             return self._mirror.names(parent)
         return [each.name for each in (self.root / parent).glob("*")]
@@ -255,8 +254,8 @@ class Store:
     # ---- snapshots ----------------------------------------------------------------------------------
 
     def snapshot(self, version: int, relations: Relations, sizes: Mapping[str, int], save: Save, hidden: str) -> None:
-        """Writes all rows of these relations, as they are after `version`; recovery starts from there. Earlier
-        snapshots go, except the one that was opened: an engine may still read it."""
+        """Write all rows of these relations as of `version`; recovery starts from there. Earlier snapshots are removed,
+        except the one that was opened: an engine may still read it."""
         earlier = self._log.snapshots()
         folder = _free_folder(self.root / SNAPSHOTS, f"{version_folder(version)}{self._suffix}")
         try:
@@ -272,7 +271,7 @@ class Store:
         try:
             self._log.add_snapshot(snapshot_row(version, relations, saved, hidden))
         except sqlite3.Error as error:
-            # The record may be on the disk all the same, so the folder stays until the store is opened again.
+            # The record may be on disk despite the error, so the folder stays until the store is opened again.
             raise failed(f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT) from error
         self.tail = Tail(sum(sizes[name] for name in relations))
         self._past.floor, self._past.is_blocked = version, False
@@ -286,9 +285,9 @@ class Store:
                 saved[name] = {"rows": 0}
                 continue
             rows, inner = save(name, folder / place), (folder / place).relative_to(self.root).as_posix()
-            saved[name] = {"rows": rows, "folder": inner, "files": settle_files(folder / place)}
+            saved[name] = {"rows": rows, "folder": inner, "files": sync_files(folder / place)}
         for each in (folder, folder.parent, self.root):
-            settle(each)
+            sync(each)
         self._upload(folder)
         return saved
 
@@ -300,8 +299,8 @@ class Store:
             log.warning("superseded snapshots stay until the store is opened again: %s", error)
 
     def tidy(self) -> None:
-        """Removes what an ended process left half-written, and snapshots that were superseded. To be called before
-        the first commit, and only if the state could be restored."""
+        """Remove incomplete files of an ended process, and superseded snapshots. Call before the first commit, once the
+        state is restored."""
         snapshots = self._log.snapshots()
         try:
             self._log.remove_snapshots([row.version for row in snapshots[1:]])
@@ -311,7 +310,7 @@ class Store:
             raise failed(f"remove what was left half-written in `{self.root}`", error) from error
 
     def _folders_of_commits(self) -> set[str]:
-        """The folders of deltas that a commit speaks of."""
+        """The folders of deltas that a commit names."""
         found = {name: version_of(name) for name in self._names(DELTAS)}
         return {name for name, each in found.items() if each is not None and self._log.has_folders(each)}
 
@@ -323,8 +322,8 @@ class Store:
     # ---- retention ----------------------------------------------------------------------------------
 
     def trim_if_due(self) -> None:
-        """Drops a slice of the oldest commits if the bounds are exceeded and enough commits were made since the last
-        slice. A failure is logged and retried later."""
+        """Drop a slice of the oldest commits if the bounds are exceeded and enough commits were made since the last
+        slice. A failure is logged and repeated later."""
         if self._past.is_due:
             try:
                 self.trim()
@@ -332,19 +331,21 @@ class Store:
                 log.warning("old commits stay in the store for now: %s", error)
 
     def trim(self) -> bool:
-        """Drops a slice of the oldest commits beyond the bounds and returns some free space to the file system. Returns
-        true if more may be left."""
+        """Drop a slice of the oldest commits beyond the bounds and return some free space to the file system. True if
+        there may be more."""
         try:
             folders = self._past.drop_slice()
             more = self._past.shrink()
         except sqlite3.Error as error:
             raise failed(f"drop old commits of `{self.root}`", error, help="they are kept for now") from error
-        # An engine may still read what the state was restored from; when the store is opened again it is removed.
+        # An engine may still read the folders that it was restored from; they are removed at the next opening.
         read = range(self.recovered.snapshot + 1, self.recovered.version + 1)
-        gone = {version for version in folders or () if version not in read}
-        if gone:
-            there = {name: version_of(name) for name in self._names(DELTAS)}
-            self._unused.add(self.root / DELTAS / name for name, version in there.items() if version in gone)
+        dropped = {version for version in folders or () if version not in read}
+        if dropped:
+            folders_by_name = {name: version_of(name) for name in self._names(DELTAS)}
+            self._unused.add(
+                self.root / DELTAS / name for name, version in folders_by_name.items() if version in dropped
+            )
         return more or folders is not None
 
     def keeping_folders(self) -> AbstractContextManager[None]:
@@ -353,16 +354,15 @@ class Store:
 
     @property
     def wants_snapshot(self) -> bool:
-        """Test whether there was more to drop, when that was last tried, if only a newer snapshot were written."""
+        """Test whether a newer snapshot would allow dropping more commits."""
         return self._past.is_blocked
 
     def cursors(self) -> dict[str, int]:
-        """Note how far the readers have read: what they have not is kept for them, for a time."""
+        """The positions of readers: unread changes are kept for them, within bounds."""
         return self._past.cursors()
 
     def put_cursors(self, versions: Mapping[str, int | None], *, lazy: bool = False) -> None:
-        """Makes cursors durable, all of them or none, with the next commit if it is `lazy`; those without a version are
-        removed."""
+        """Write cursors atomically, with the next commit if `lazy`; None removes a cursor."""
         try:
             self._past.put_cursors(versions, lazy=lazy)
         except sqlite3.Error as error:
@@ -382,14 +382,14 @@ class Store:
         return self._log.last_meta()
 
     def last_batch(self, stream: str) -> int | None:
-        """The batch of a stream that was committed last."""
+        """The last committed batch of a stream."""
         return self._log.last_batch(stream)
 
     def definition_at(self, version: int) -> DefinitionRow | None:
         return self._log.definition_at(version)
 
     def changes(self, version: int) -> dict[str, tuple[LoggedRelation, Rows, Rows]]:
-        """The changes of one commit, relation by relation."""
+        """The changes of one commit, by relation."""
         if version <= self.oldest:
             raise forgotten(version - 1, self.oldest)
         definition = self._log.definition_at(version)
@@ -401,11 +401,11 @@ class Store:
         }
 
     def tasks(self) -> list[OutboxTask]:
-        """The tasks that commits left, oldest first."""
+        """The pending tasks, oldest first."""
         return [task_of(row) for row in self._log.tasks()]
 
     def firings(self, version: int) -> list[LoggedFiring]:
-        """The firings of one commit, in the order of the turns of their rules."""
+        """The firings of one commit, in order."""
         if version <= max(self.oldest, self.firings_since):
             raise _no_firings(version - 1, max(self.oldest, self.firings_since))
         return [firing_of(row) for row in self._log.firings(version)]
@@ -418,11 +418,11 @@ class Store:
 
     @property
     def firings_since(self) -> int:
-        """The version after which firings are kept, as far as commits are."""
+        """The version after which firings are logged."""
         return self._log.firings_since()
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
-        """These tasks are done, by version and number."""
+        """Remove completed tasks, by version and number."""
         try:
             self._log.remove_tasks(done)
         except sqlite3.Error as error:
@@ -433,8 +433,7 @@ class Store:
     # ---- records and cursors ------------------------------------------------------------------------
 
     def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
-        """Makes records of one kind durable, all of them or none; those without a text are removed. If it is `lazy`
-        they are so with the next commit."""
+        """Write records of one kind atomically, with the next commit if `lazy`; None removes a record."""
         try:
             self._log.put_records(kind, texts, lazy=lazy)
         except sqlite3.Error as error:
@@ -448,7 +447,6 @@ class Store:
 
     @property
     def identity(self) -> str:
-        """A name that no other store has."""
         return self._log.meta()["identity"]
 
     def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
@@ -467,12 +465,12 @@ class Store:
         )
 
     def fetch_all(self) -> None:
-        """Makes every folder that a record speaks of be here, where the store is on a lake."""
+        """Download every folder that a record names, for a store on a lake."""
         for version in self._log.versions_with_folders():
             for change in self._log.changes(version):
                 self._fetch(change)
         for row in self._log.snapshots():
-            for folder, files in folder_of_saved(row.saved):
+            for folder, files in folders_of_saved(row.saved):
                 self._fetch_files(folder, files)
 
     def _fetch(self, change: ChangeRow) -> None:
@@ -487,7 +485,7 @@ class Store:
 
 
 class _Large:
-    """The folder of a commit whose changes are too large for the log."""
+    """The folder of a commit with changes too large for the log."""
 
     def __init__(self, root: Path, folder: Path, names: Mapping[str, str]) -> None:
         self._root, self._folder, self._names = root, folder, names
@@ -499,11 +497,11 @@ class _Large:
             rows.to_parquet(folder)
         except UnicodeEncodeError:
             raise half_a_character(rows) from None
-        return encode_folder(FolderSide(folder.relative_to(self._root).as_posix(), settle_files(folder)))
+        return encode_folder(FolderSide(folder.relative_to(self._root).as_posix(), sync_files(folder)))
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         for folder in (self._folder, self._folder.parent, self._root):
-            settle(folder)
+            sync(folder)
 
 
 def _no_firings(since: int, oldest: int) -> UsageError:
@@ -515,7 +513,7 @@ def _no_firings(since: int, oldest: int) -> UsageError:
 
 
 def _free_folder(parent: Path, wish: str) -> Path:
-    """A second snapshot of one version is needed when other relations are logged than before."""
+    """A second snapshot of one version is needed when the set of logged relations changed."""
     name, number = wish, 1
     while (parent / name).exists():
         number += 1
@@ -524,6 +522,5 @@ def _free_folder(parent: Path, wish: str) -> Path:
 
 
 def _folders_of(rows: Iterable[SnapshotRow]) -> set[str]:
-    """The names of the folders of these snapshots."""
     saved = (each for row in rows for each in json.loads(row.saved).values())
     return {Path(each["folder"]).parts[1] for each in saved if each["rows"]}

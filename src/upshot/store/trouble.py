@@ -1,4 +1,4 @@
-"""The errors of a store that cannot go on."""
+"""The errors of stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def damaged(what: str, *, help: str = "restore the whole database directory from
 
 
 def failed(what: str, why: object, *, help: str = "nothing was committed") -> EngineError:
-    """A write that did not reach the disk. Nothing of it counts."""
+    """The error of a write that did not reach the disk; nothing of it counts."""
     if lack := exhausted(why if isinstance(why, BaseException) else None):
         cure = more_of(lack)
     elif isinstance(why, metadata.PackageNotFoundError) or getattr(why, "sqlite_errorname", "") == "SQLITE_CANTOPEN":
@@ -24,7 +24,7 @@ def failed(what: str, why: object, *, help: str = "nothing was committed") -> En
 
 
 def _cause(why: object) -> str:
-    """The first line of an error; of one of the file system its words, and the file it names."""
+    """The first line of an error; of a file-system error its message and file."""
     if isinstance(why, OSError) and why.strerror:
         return f"{why.strerror.lower()}: `{why.filename}`" if why.filename else why.strerror.lower()
     return str(why).splitlines()[0] if str(why) else type(why).__name__

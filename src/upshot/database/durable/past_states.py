@@ -6,18 +6,17 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
-from upshot.check.program import Clause
 from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
-from upshot.core.schema import Role, Schema
+from upshot.core.schema import Role
 from upshot.database.durable.history import moment
-from upshot.database.engines import Asked, Deltas, Engine
+from upshot.database.engines import Deltas, Engine, EngineQuery
 from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
 from upshot.database.program.compile import Compiled, compile_stored, difference, nothing
 from upshot.database.state import DatabaseState
-from upshot.reasons.concrete import InstanceQuery, Row
 from upshot.reasons.derivation import Moment
+from upshot.reasons.search import QueryState
 
 UNCHANGED: Deltas = {}
 
@@ -67,7 +66,7 @@ class PastStates:
         return PastState(self, self._engine, (version, later), current=current)
 
 
-class PastState:
+class PastState(QueryState):
     """The state of one version, for explanations."""
 
     def __init__(self, states: PastStates, engine: Engine, place: tuple[int, Deltas], *, current: bool) -> None:
@@ -75,26 +74,10 @@ class PastState:
         self.tag = "old" if current else "new"
         self.is_local = placement_of(engine).engine == "local"
 
-    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
-        return self.answer(question.query(rows))
-
-    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        return self._answers([question.query(rows) for question, rows in asked])
-
-    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self.answer((schema, clauses, {}, {}))
-
-    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
-        return self._answers([(schema, clauses, {}, {}) for schema, clauses in queries])
-
-    def answer(self, asked: Asked) -> Rows:
-        (rows,) = self._answers([asked])
-        return rows
-
-    def _answers(self, asked: Sequence[Asked]) -> list[Rows]:
+    def answers(self, queries: Sequence[EngineQuery]) -> list[Rows]:
         if not self._current:
             self._states.stage(*self._place)
-        return self._engine.query_many(asked, is_open=not self._current)
+        return self._engine.query_many(queries, is_open=not self._current)
 
 
 def base_changes(state: DatabaseState, version: int) -> Deltas:

@@ -96,7 +96,7 @@ def _first(state: DatabaseState, query: LiveQuery, row: Row, rows: Rows, since: 
     refuse_unreachable(state, since)
     states = PastStates(state, state.engine)
     try:
-        before = row_set(states.world(since).query(query.schema, (_lookup(query, row),)))
+        before = row_set(states.world(since).query(query.schema, _lookup(query, row)))
     finally:
         states.close()
     now = row_set(rows)
@@ -130,7 +130,7 @@ class LiveHandle:
                 refuse_unreachable(state, version)
             states = PastStates(state, state.engine)
             try:
-                lookup = (_lookup(self._query, self.parameters),)
+                lookup = _lookup(self._query, self.parameters)
                 old, new = (row_set(states.world(each).query(self.schema, lookup)) for each in (since, until))
             finally:
                 states.close()

@@ -29,10 +29,10 @@ from upshot.database.queries.absence import Absence, absence
 from upshot.database.search_arguments import limit_of
 from upshot.database.state import DatabaseState
 from upshot.reasons.changed import CAME, WENT, Changed, RowChange
-from upshot.reasons.concrete import InstanceQuery, Row
+from upshot.reasons.concrete import Row
 from upshot.reasons.derivation import BASE, Derivation, Moment, with_moments
 from upshot.reasons.failure import base_facts, dated
-from upshot.reasons.search import Best, Key
+from upshot.reasons.search import Best, Key, QueryState
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text
@@ -42,9 +42,9 @@ from upshot.syntax.rebuild import map_atoms
 
 if TYPE_CHECKING:
     from upshot.database.durable.past_states import PastState
-    from upshot.database.engines import Asked
+    from upshot.database.engines import EngineQuery
     from upshot.database.state import DatabaseState
-    from upshot.reasons.concrete import InstanceQuery, Row
+    from upshot.reasons.concrete import Row
 
 
 class _One:
@@ -54,8 +54,8 @@ class _One:
 ONE = _One()
 
 
-class Committed:
-    """The last committed state, as explanations ask it."""
+class Committed(QueryState):
+    """The last committed state, for explanations."""
 
     tag = "old"
 
@@ -63,17 +63,8 @@ class Committed:
         self._engine = engine
         self.is_local = placement_of(engine).engine == "local"
 
-    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
-        return self._engine.query(question.schema, question.clauses, question.given(rows), question.helper_schemas)
-
-    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        return self._engine.query_many([question.query(rows) for question, rows in asked], is_open=False)
-
-    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self._engine.query(schema, clauses)
-
-    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
-        return self._engine.query_many([(schema, clauses, {}, {}) for schema, clauses in queries], is_open=False)
+    def answers(self, queries: Sequence[EngineQuery]) -> list[Rows]:
+        return self._engine.query_many(queries, is_open=False)
 
 
 def causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -> dict[Row, Cause]:
@@ -128,7 +119,7 @@ class AsksWhy:
             key = _requested_key(self._state, view, row)
             reasons = reasons_in(Committed(engine), self._state.compiled.checked, _bounds(bounds))
             best = _found(self._state, engine, reasons, key)
-            first = self._with_moments(reasons.why(key, best) if best else reasons.telling.base(key))
+            first = self._with_moments(reasons.why(key, best) if best else reasons.trees.base(key))
         if isinstance(limit, _One):
             return first
         most = min(limit_of(limit) or sys.maxsize, sys.maxsize)
@@ -354,30 +345,21 @@ def _held(rule: ActiveRule) -> ActiveRule | None:
     return replace(rule, event=None, condition=condition, options=(("strategy", "auto"),))
 
 
-class ConditionState:
-    """A state in which the condition has rows too."""
+class ConditionState(QueryState):
+    """A past state in which the condition of a rule has rows too."""
 
     def __init__(self, state: PastState, program: CheckedProgram, condition: Schema) -> None:
         self._state, self._condition = state, condition
         self._clauses = tuple(clause for clause in program.clauses if clause.head.relation == condition.name)
         self.tag, self.is_local = state.tag, state.is_local
 
-    def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
-        return self.answer(question.query(rows))
+    def answers(self, queries: Sequence[EngineQuery]) -> list[Rows]:
+        return self._state.answers([self._with_condition(*each) for each in queries])
 
-    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        return [self.ask(question, rows) for question, rows in asked]
-
-    def query(self, schema: Schema, clauses: tuple[Clause, ...]) -> Rows:
-        return self.answer((schema, clauses, {}, {}))
-
-    def query_all(self, queries: Sequence[tuple[Schema, tuple[Clause, ...]]]) -> list[Rows]:
-        return [self.query(schema, clauses) for schema, clauses in queries]
-
-    def answer(self, asked: Asked) -> Rows:
-        """The answer to a query of any kind."""
-        schema, clauses, given, helpers = asked
+    def _with_condition(
+        self, schema: Schema, clauses: Sequence[Clause], given: Mapping[str, Any], helpers: Mapping[str, Schema]
+    ) -> EngineQuery:
         name = self._condition.name
         if any(atom.relation == name for clause in clauses for literal in clause.body for atom in atoms(literal)):
-            asked = (schema, (*clauses, *self._clauses), given, {**helpers, name: self._condition})
-        return self._state.answer(asked)
+            return schema, (*clauses, *self._clauses), given, {**helpers, name: self._condition}
+        return schema, clauses, given, helpers

@@ -28,7 +28,7 @@ from upshot.database.changes import changed_base_rows
 from upshot.database.durable.past_states import PastState, PastStates, base_changes, moment_of, refuse_unreachable
 from upshot.engine.rule_processor import ChangeWindow, Transition
 from upshot.reasons.changed import CAME, WENT, Changed, matching
-from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question
+from upshot.reasons.concrete import ConcreteRule, asked_rows, concrete_rule, instances_question, row_shapes
 from upshot.reasons.search import Key
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.wording import row_text
@@ -106,7 +106,7 @@ class _PastWindow(ChangeWindow[RowSet]):
         every = replace(schema, name=f"all_{relation}", role=Role.VIEW, keys=())
         clause = Clause(Atom(every.name, args), (Atom(relation, args),), types)
         worlds = (self._states.world(version) for version in (self._version - 1, self._version))
-        old, new = (row_set(world.query(every, (clause,))) for world in worlds)
+        old, new = (row_set(world.query(every, clause)) for world in worlds)
         return Transition(new - old, old - new)
 
 
@@ -218,20 +218,16 @@ class _FiringSearch:
 
     def _instances(self, rule: ConcreteRule, rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
         """The bindings of a clause that derive each row, in the state and with the window of the turn."""
-        shapes: dict[tuple[bool, ...], list[Row]] = {}
-        for row in rows:
-            shapes.setdefault(tuple(value is None for value in row), []).append(row)
         helpers = tuple(clause for clause in self._rule.clauses if clause.head.relation != self._rule.name)
         given = {name: (table.schema, sorted(self._changes(table), key=repr)) for name, table in self._windows.items()}
         world = self._around.world(self._around.turn.now)
-        for nulls, some in shapes.items():
+        for (_, nulls), some in row_shapes((self._rule.name, row) for row in rows).items():
             question = instances_question(rule, nulls, self._schemas, f"cause_{self._rule.name}")
             if question is None:
                 continue
             asked = {**question.given(asked_rows(some, nulls)), **given}
-            for number, *binding in world.answer(
-                (question.schema, (question.clause, *helpers), asked, self._rule.helpers)
-            ).sorted():
+            query = question.schema, (question.clause, *helpers), asked, self._rule.helpers
+            for number, *binding in world.answers([query])[0].sorted():
                 yield some[number], one_nan(tuple(binding))
 
     def _in_event(self, rule: ConcreteRule, binding: Row, home: _ChangedLiterals) -> None:

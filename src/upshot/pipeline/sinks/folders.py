@@ -24,7 +24,7 @@ from upshot.pipeline.steps import Point, reached
 from upshot.spark.lake_path import AnyPath, LakePath
 from upshot.spark.location import Files, LocalFiles, spark_path, uri_of
 from upshot.spark.workspace import rows_in
-from upshot.store.folders import settle
+from upshot.store.folders import sync
 
 _ASIDE = ".aside-"
 _MARK = "_SUCCESS"
@@ -148,13 +148,13 @@ def written_aside(target: Path) -> Iterator[Path]:
     yield aside
     for file in aside.rglob("*"):
         if file.is_file():
-            settle(file)
-    settle(aside)
+            sync(file)
+    sync(aside)
     reached(Point.RENAME)
     if target.exists():
         shutil.rmtree(target)
     os.replace(aside, target)
-    settle(target.parent)
+    sync(target.parent)
 
 
 def write_table(table: pa.Table, folder: Path) -> None:
@@ -184,9 +184,9 @@ def write_json(path: AnyPath, content: object) -> None:
         return
     aside = path.with_name(f"{_ASIDE}{path.name}")
     aside.write_text(text, encoding="utf-8")
-    settle(aside)
+    sync(aside)
     os.replace(aside, path)
-    settle(path.parent)
+    sync(path.parent)
 
 
 def _columns(schema: pa.Schema) -> Columns:
