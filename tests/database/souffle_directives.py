@@ -8,8 +8,7 @@ from typing import TextIO
 from upshot import Database, Transaction
 from upshot.database.files.souffle_options import file_options
 from upshot.database.files.souffle_reader import read_facts
-from upshot.database.files.souffle_writer import block, size_line, write_rows
-from upshot.database.files.unwritable_text import refuse_unwritable
+from upshot.database.files.souffle_writer import block, refuse_unwritable, size_line, write_rows
 
 
 def load_inputs(database: Database, folder: Path) -> Transaction:

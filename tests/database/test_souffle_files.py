@@ -237,7 +237,7 @@ def test_large_outputs_are_the_same_by_arrow(
 def writer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "by Arrow":
         monkeypatch.setattr("upshot.database.files.souffle_writer.WORTH_ARROW", 0)
-        monkeypatch.setattr("upshot.database.files.unwritable_text.WORTH_ARROW", 0)
+        monkeypatch.setattr("upshot.database.files.souffle_writer.WORTH_ARROW", 0)
 
 
 @pytest.mark.usefixtures("writer")

@@ -96,7 +96,7 @@ def test_what_is_in_the_way_comes_with_its_transaction(tmp_path: Path) -> None:
         (attempt,) = found.as_dict(fixes=0)["parts"]
         assert [part.get("inserted", {}).get("meta") for part in attempt["parts"]] == [None, {"by": "ann"}, None]
         assert found.svg(fixes=0).count(moment) >= 2
-        bare = without_notes(found.told(fixes=0))
+        bare = without_notes(found.with_fixes(fixes=0))
         assert "ann" not in bare.text() + bare.json() + bare.svg()
         assert moment in bare.text()
 

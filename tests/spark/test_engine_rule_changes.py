@@ -19,7 +19,7 @@ from tests.spark.engine_driver import SparkDriver
 from tests.spark.packing import failures, prefixed
 from upshot.check import check
 from upshot.core.errors import ProgramError
-from upshot.database.program.compile import Compiled, compile_text, difference, nothing
+from upshot.database.program.compile import Compiled, compile_text, difference, empty_program
 from upshot.engine.local import LocalEngine
 from upshot.engine.naive import evaluate
 from upshot.engine.spark.engine import SparkEngine
@@ -194,7 +194,7 @@ def test_what_is_computed_anew_is_so_on_both_engines(spark: Any) -> None:
 
 def compiled(text: str) -> Compiled | None:
     try:
-        return compile_text(text, nothing())
+        return compile_text(text, empty_program())
     except ProgramError:
         return None
 

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from upshot.database.queries.models import Models
     from upshot.database.queries.query import ConsistentRead
     from upshot.database.queries.what_if import WhatIf
-    from upshot.database.queries.why import AsksWhy
+    from upshot.database.queries.why import Explains
     from upshot.database.realize import Revises
     from upshot.database.rules.actions import Function
     from upshot.engine.user_functions import Fold
     from upshot.syntax.ast import Directive, Program
 else:
-    AsksWhy = lazy_base(
-        "upshot.database.queries.why", "AsksWhy", "why", "why_not", "why_changed", "row_history", "explained_schema"
+    Explains = lazy_base(
+        "upshot.database.queries.why", "Explains", "why", "why_not", "why_changed", "row_history", "explained_schema"
     )
     Revises = lazy_base("upshot.database.realize", "Revises", "realize", "search_reach", "apply", "repairs")
 
 
-class Database(AsksWhy, Revises):
+class Database(Explains, Revises):
     """Safe to share between threads: one writer at a time, readers see the last commit.
 
     >>> db = Database()
@@ -131,7 +131,7 @@ class Database(AsksWhy, Revises):
     def drop(self, name: str) -> Definition:
         """Remove a view, constraint or active rule that nothing uses, or a base relation that is also empty."""
         with self._state.writing("drop a relation"):
-            return programs.drop.drop(self._state, name)
+            return programs.redefine.drop(self._state, name)
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
@@ -577,7 +577,7 @@ def _waits_for(pending: Pending, function: str) -> bool:
 
 
 def empty_state(make_engine: Callable[[], Engine]) -> DatabaseState:
-    engine, compiled = make_engine(), programs.compile.nothing()
+    engine, compiled = make_engine(), programs.compile.empty_program()
     engine.install(compiled.plan)
     engine.propagate()
     engine.accept()

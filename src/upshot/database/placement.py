@@ -1,12 +1,12 @@
-"""Placement: the work is done in this process while the state fits its budget, on Spark beyond it, with the same
+"""Placement: the local engine works while the state fits its memory budget, the Spark engine beyond it, with the same
 answers.
 
-statement ─► fits? ──► local engine ──── outgrown while it grows ────┐
+statement ─► fits? ──► local engine ──── outgrown during work ───────┐
                   └ no ─────────────────────────────────────────────────►│
                                                                          ▼
-                    roll back ─► save what is committed ─► restore on Spark ─► the open change once more
+                    roll back ─► save committed rows ─► restore on Spark ─► stage the open change again
 
-There is no way back: what was too large once may be so again at the next change, and every move costs a load.
+There is no move back: the next change may outgrow the budget again, and every move costs a load.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from upshot.spark.workspace import Workspace, shares_disk
 log = logging.getLogger("upshot.placement")
 
 _CODE, _BESIDE = 8, 28
-"""Bytes a row takes for each of its columns, and beside them: its state, its slot, its place in a list and an index."""
+"""The bytes of a row in memory for each column, and in addition: state, slot, place in a list and an index."""
 
 _WORTH_A_LOOK = 16
-"""Statements that take less than this part of the budget are not estimated: the tables have room to spare, and if they
-have not, the local engine stops by itself."""
+"""Statements that take less than this fraction of the budget are not estimated: the tables usually have room, and if
+not, the local engine stops by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The engine that does the work, and the reason."""
+    """The engine in use, and the reason."""
 
     engine: str
     reason: str = ""
@@ -58,7 +58,6 @@ class Placement:
 
 
 def placement_of(engine: Engine) -> Placement:
-    """The placement of an engine."""
     if isinstance(engine, PlacedEngine):
         return engine.placement
     if isinstance(engine, LocalEngine) and engine.budget is not None:
@@ -67,7 +66,7 @@ def placement_of(engine: Engine) -> Placement:
 
 
 class SparkFolders:
-    """Folders in the temporary directory of this machine; what executors read is copied to the location unless they
+    """Folders in the temporary directory of this machine; files for executors are copied to the location unless they
     see this machine's disk."""
 
     def __init__(self, session: Any, location: str | None = None) -> None:
@@ -95,19 +94,19 @@ class SparkFolders:
 
 @dataclass(slots=True)
 class SparkPlace:
-    """Engines of one database on one session. Once one of them has outgrown the budget, those made later start on
-    Spark. A session that was started for them ends with the last of them."""
+    """Engines of one database on one session. Once one of them has outgrown the budget, later ones start on Spark. A
+    session that was started for them ends with the last of them."""
 
     session: Any
     limits: Limits
     make: Callable[[Any, Limits, str | None], Engine] = spark_engine
     make_folders: Callable[[Any, str | None], TemporaryFolders] = SparkFolders
     check_workers: Callable[[Any], None] = refuse_unfit_workers
-    """Raises if the session's workers cannot do the work; asked before anything moves there."""
+    """Raises if the session's workers cannot do the work; called before a move."""
     reason: str = ""
     """The reason to start on Spark; empty if the engine should start locally."""
     start: Callable[[], Any] | None = None
-    """Start a session when the first engine needs one and the user has given none."""
+    """Starts a session for the first engine if the user has none."""
     location: str | None = None
     """The URI or path of the engines' files, if the user names one."""
     _open: int = 0
@@ -123,7 +122,7 @@ class SparkPlace:
             raise
 
     def spark(self) -> Engine:
-        # The memory budget is the local engine's; every other limit and switch holds here too.
+        # The memory budget is for the local engine; all other limits apply here too.
         return self.make(self.session, replace(self.limits, memory=None), self.location)
 
     def folders(self) -> TemporaryFolders:
@@ -138,7 +137,7 @@ class SparkPlace:
 
 @dataclass(frozen=True, slots=True)
 class _StagedStatement:
-    """A step of the open change, kept so that it can be done again elsewhere."""
+    """A statement of the open change, kept to be staged on another engine."""
 
     verb: str
     arguments: tuple[Any, ...]
@@ -149,26 +148,26 @@ class _StagedStatement:
 
 @dataclass(slots=True)
 class _StagedChange:
-    """The statements staged since the last commit, in order."""
+    """The statements since the last commit, in order."""
 
     statements: list[_StagedStatement] = field(default_factory=list)
     plan: ProgramPlan | None = None
-    """The program that the change defines, if it does."""
-    reached: bool = False
-    """True if it is propagated as it is staged: then also after a move."""
-    lost: Exception | None = None
-    """The reason that it can only be rolled back: it could not be staged again after a failed move."""
+    """The program of a definition."""
+    propagated: bool = False
+    """True if the staged statements are propagated; then they are propagated after a move too."""
+    failure: Exception | None = None
+    """Set if the change could not be staged again after a failed move: it can only be rolled back."""
 
     def stage(self, engine: Engine) -> None:
-        """Do it again elsewhere, as far as it had come."""
+        """Stage the change on another engine, up to its current stage."""
         for statement in self.statements:
             statement.stage(engine)
-        if self.reached:
+        if self.propagated:
             engine.propagate()
 
 
 class PlacedEngine:
-    """A local engine or one on Spark, whichever the state fits; to its users it is one engine all along."""
+    """A local engine or one on Spark, depending on the size of the state; a single engine to its users."""
 
     def __init__(self, place: SparkPlace) -> None:
         self._place = place
@@ -187,12 +186,12 @@ class PlacedEngine:
 
     @property
     def session(self) -> Any:
-        """The user's Spark session, or the one started in its place."""
+        """The user's Spark session, or the one started instead."""
         return self._place.session
 
     @property
     def engine(self) -> Engine:
-        """The engine that does the work now."""
+        """The engine in use."""
         return self._engine
 
     @property
@@ -208,10 +207,10 @@ class PlacedEngine:
     # ---- the open change ---------------------------------------------------------------------------
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
-        anew = self._engine.install(plan, recompute)
+        computed = self._engine.install(plan, recompute)
         self._change.statements.append(_StagedStatement("install", (plan, recompute)))
         self._change.plan = plan
-        return anew
+        return computed
 
     def insert(self, name: str, rows: Any) -> None:
         self._stage("insert", name, rows)
@@ -226,19 +225,19 @@ class PlacedEngine:
         self._stage("replace", name, rows)
 
     def _stage(self, verb: str, name: str, rows: Any) -> None:
-        self._change.reached = False
+        self._change.propagated = False
         if self._local is not None:
-            rows = self._held(self._schema(name), rows, grows=verb != "delete")
+            rows = self._local_rows(self._schema(name), rows, grows=verb != "delete")
         elif is_spark_frame(rows):
             refuse_other_session(rows, self.session)
         statement = _StagedStatement(verb, (name, rows))
         self._do(lambda engine: getattr(engine, verb)(name, rows))
-        # What was done on Spark is never done again: there is no move from there.
+        # Statements on Spark are never staged again: there is no move from there.
         if self._local is not None:
             self._change.statements.append(statement)
 
-    def _held(self, schema: Schema, rows: Any, *, grows: bool) -> Any:
-        """Rows for the local engine, in this process; or, if they are too many for it, as they are after a move."""
+    def _local_rows(self, schema: Schema, rows: Any, *, grows: bool) -> Any:
+        """The rows in this process for the local engine; unchanged if they do not fit and the engine has moved."""
         is_frame = is_spark_frame(rows)
         count = counted(rows) if is_frame else len(rows)
         expected = bytes_of_rows(count, schema.arity) if grows or is_frame else 0
@@ -250,27 +249,26 @@ class PlacedEngine:
         return collected(rows, schema) if is_frame else rows
 
     def holds(self, expected: int) -> bool:
-        """Test whether the local engine, if that is in charge, would stay within its budget with `expected` bytes
-        more."""
+        """Test whether the local engine is in use and would stay within its budget with this many more bytes."""
         if self._local is None:
             return False
         return expected * _WORTH_A_LOOK < self._budget or self._local.reserved + expected <= self._budget
 
     def propagate(self, *, several_turns: bool = False) -> Deltas:
-        if self._change.lost is not None:
-            raise _lost_change(self._change.lost) from self._change.lost
+        if self._change.failure is not None:
+            raise _lost_change(self._change.failure) from self._change.failure
         deltas: Deltas = self._do(lambda engine: engine.propagate(several_turns=several_turns))
-        self._change.reached = True
+        self._change.propagated = True
         return deltas
 
     def reopen(self) -> None:
         self._engine.reopen()
-        self._change.reached = False
+        self._change.propagated = False
 
     def leave_out(self, plan: ProgramPlan) -> None:
         self._engine.leave_out(plan)
         self._change.statements.append(_StagedStatement("leave_out", (plan,)))
-        self._change.plan, self._change.reached = plan, False
+        self._change.plan, self._change.propagated = plan, False
 
     @property
     def is_narrowed(self) -> bool:
@@ -291,7 +289,7 @@ class PlacedEngine:
     # ---- moving ------------------------------------------------------------------------------------
 
     def _do(self, work: Callable[[Engine], Any]) -> Any:
-        """Do the work here or, if it outgrows the budget here, on Spark."""
+        """Run the work here or, if it outgrows the budget, on Spark."""
         try:
             return work(self._engine)
         except BudgetExceeded as outgrown:
@@ -301,7 +299,7 @@ class PlacedEngine:
             return work(self._engine)
 
     def _move(self, reason: str) -> None:
-        """On Spark everything is as it was here, the open change included. If that fails, it is so here."""
+        """Move the state with the open change to Spark; on a failure everything stays here."""
         local = self._local
         assert local is not None
         budget = in_bytes(self._budget)
@@ -329,7 +327,7 @@ class PlacedEngine:
         log.info("moved to Spark")
 
     def _saved(self, local: LocalEngine, plan: ProgramPlan) -> dict[str, Saved]:
-        """The committed rows in folders that last as long as the engine they move to."""
+        """The committed rows, saved in folders that live as long as the engine."""
         stored = [name for name in plan.normal.schemas if name not in plan.on_demand.unstored]
         saved = {name: Saved() for name in stored}
         for name in stored:
@@ -339,25 +337,25 @@ class PlacedEngine:
         return saved
 
     def _stay(self, spark: Engine | None, saved: Mapping[str, Saved]) -> None:
-        """The open change once more on the local engine: it fitted before, so its budget is not asked again."""
+        """Stage the open change again on the local engine: it fitted before, so the budget is not checked."""
         if spark is not None:
             try:
                 spark.close()
             except Exception:
-                log.exception("what the failed move left on Spark could not be removed")
+                log.exception("the files of the failed move to Spark could not be removed")
         local = self._shrunk(saved)
         self._clear()
         local.budget = None
         try:
             self._change.stage(local)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the change is not whole any more
-            self._change.lost = error
+        except Exception as error:  # noqa: BLE001 - after any error the change is incomplete
+            self._change.failure = error
         finally:
             local.budget = self._budget
 
     def _shrunk(self, saved: Mapping[str, Saved]) -> LocalEngine:
-        """A local engine with the committed rows and no more: the tables keep the room that the change had made them
-        grow to, and the next one would be refused for it. If there is not enough memory for two, the one there is."""
+        """A local engine with the committed rows only: the tables had grown for the change, and would stay too large
+        for the next one. Without enough memory for two engines, the current one."""
         local = self._local
         assert local is not None
         if self._plan is None or not saved:
@@ -379,10 +377,10 @@ class PlacedEngine:
         assert self._place.limits.memory is not None
         return self._place.limits.memory
 
-    # ---- everything else goes to the engine in charge ------------------------------------------------
+    # ---- methods of the engine in use ------------------------------------------------
 
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
-        """Restore the relations; too many rows for this process are restored on Spark at once."""
+        """Restore the relations, directly on Spark if they are too many rows for this process."""
         known = plan.normal.schemas
         rows = sum(bytes_of_rows(kept.rows, known[name].arity) for name, kept in saved.items() if name in known)
         reason = f"the saved rows would take {in_bytes(rows)}"
@@ -408,16 +406,16 @@ class PlacedEngine:
 
     @property
     def keeps(self) -> Collection[str]:
-        """Relations that users cannot name and that the engine in charge likes to find in a store as well."""
-        kept: Collection[str] = getattr(self._engine, "keeps", ())
-        return kept
+        """Hidden relations whose rows the engine needs in a store too."""
+        keeps: Collection[str] = getattr(self._engine, "keeps", ())
+        return keeps
 
     def folder(self) -> Path:
-        """A new folder of this machine, there as long as the engine is open."""
+        """A new folder of this machine that lives as long as the engine."""
         return self._opened().folder()
 
     def readable(self, path: Path) -> list[str]:
-        """The paths under which executors read the Parquet file or folder of this machine."""
+        """The paths under which executors read this Parquet file or folder of this machine."""
         return self._opened().readable(path)
 
     def _opened(self) -> TemporaryFolders:
@@ -478,7 +476,7 @@ class PlacedEngine:
         return self._engine.describe(view)
 
     def set_progress(self, progress: Callable[[str, int], None] | None) -> None:
-        """Tells of views that are computed here."""
+        """Report the progress of views that are computed here."""
         if self._local is not None:
             self._local.set_progress(progress)
 
@@ -498,7 +496,7 @@ class PlacedEngine:
 
 
 def bytes_of_rows(count: int, arity: int) -> int:
-    """Bytes that rows take in the local engine, about, one index and no text included."""
+    """The approximate bytes of rows in the local engine, with one index and without text."""
     return count * (_CODE * arity + _BESIDE)
 
 

@@ -1,4 +1,4 @@
-"""Changes tried out for the search for realizations: staged, propagated, asked about, rolled back."""
+"""Changes tried by searches for realizations: staged, propagated, queried, rolled back."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from upshot.revise.request import Key, Row
 from upshot.syntax.ast import Atom, Variable, Wildcard
 
 MANY = 200
-"""Rows of a change that are not made a set of to find one among them."""
+"""Larger changes are queried instead of made into sets."""
 FEW = 20
-"""Rows that are looked for one by one."""
+"""At most this many rows are looked up one by one."""
 REMEMBERED = 64
-"""Changes of which it is remembered what they came to, and what was answered about them."""
+"""The most changes whose effects and answers are kept."""
 SMALL = 10_000
-"""Rows of a change that is remembered, and values of a column."""
+"""The most rows of a change that is kept, and of a column of values."""
 
 Update = tuple[frozenset[Key], frozenset[Key]]
 NOTHING: Update = (frozenset(), frozenset())
@@ -44,20 +44,19 @@ class Tried:
     deltas: Deltas
     work: Work
     answers: dict[tuple[int, tuple[Row, ...]], tuple[InstanceQuery, Rows]] = field(default_factory=dict)
-    """By the question itself, which may be made for another program than one that looks alike."""
+    """By the identity of the query, since queries of different programs may be equal."""
     conflicts: list[tuple[Key, Key]] | None = None
 
 
 class TriedChanges:
-    """The engine of a database with at most one change staged, for as long as the caller has the right to write. A
-    change is made again only if something is asked about it that is not remembered. What is stored is remembered too,
-    so that a version other than the one it was made for must not be asked about."""
+    """The engine of a database with at most one staged change; the caller holds the write lock. A change is staged
+    again only for a query without a kept answer. Stored rows are kept too, so an instance is for one version only."""
 
     tag = "tried"
 
     def __init__(self, state: DatabaseState) -> None:
         self._state = state
-        self._wanted: Update | None = None
+        self._requested: Update | None = None
         self._staged: Update | None = None
         self._tried: dict[Update, Tried] = {}
         self._deltas: Deltas = {}
@@ -66,12 +65,12 @@ class TriedChanges:
         self._columns: dict[tuple[str, int], Rows | list[Row]] = {}
         self._occurring: dict[tuple[tuple[str, int], Any], bool] = {}
         self._soon: dict[tuple[str, int], None] = {}
-        """Columns that are read with the next answers."""
+        """Columns to read with the next queries."""
         self._answered: dict[tuple[int, tuple[Row, ...]], tuple[InstanceQuery, Rows]] = {}
-        """The answers computed while nothing was staged."""
+        """The answers without a staged change."""
         self._occurrences: Counter[tuple[str, int]] = Counter()
         self._value_sets: dict[tuple[str, int], frozenset[Any]] = {}
-        """The values of columns that were looked at often."""
+        """The values of columns that are looked up often."""
         self._value_questions: dict[tuple[str, int], InstanceQuery] = {}
         self._row_questions: dict[tuple[str, tuple[bool, ...], str], InstanceQuery] = {}
         self.is_local = placement_of(state.engine).engine == "local"
@@ -84,37 +83,37 @@ class TriedChanges:
     # ---- changes ------------------------------------------------------------------------------------------------
 
     def stage(self, insert: Iterable[Key], delete: Iterable[Key]) -> None:
-        wanted = frozenset(insert), frozenset(delete)
-        if self._wanted == wanted:
+        requested = frozenset(insert), frozenset(delete)
+        if self._requested == requested:
             return
-        self._wanted = wanted
+        self._requested = requested
         self._sets.clear()
-        if wanted not in self._tried:
+        if requested not in self._tried:
             try:
-                self._remember(wanted, self._made())
+                self._remember(requested, self._propagated())
             except BaseException:
                 self.undo()
                 raise
-        self._deltas = self._tried[wanted].deltas
+        self._deltas = self._tried[requested].deltas
 
-    def _made(self) -> Tried:
-        """Stage the requested change and return its effects; the engine answers queries about it."""
-        wanted = self._wanted
-        assert wanted is not None, "a change is staged"
+    def _propagated(self) -> Tried:
+        """Stage the requested change and return its effects; the engine then answers queries about it."""
+        requested = self._requested
+        assert requested is not None, "a change is staged"
         self._roll_back()
         check_time()
-        if not any(wanted):
+        if not any(requested):
             return Tried({}, Work())
-        self._staged = wanted
-        for keys, deed in ((wanted[1], self._engine.delete), (wanted[0], self._engine.insert)):
+        self._staged = requested
+        for keys, stage in ((requested[1], self._engine.delete), (requested[0], self._engine.insert)):
             for name, rows in by_relation(keys).items():
-                deed(name, rows)
+                stage(name, rows)
         deltas = self._state.propagate()
         self.propagations += 1
         return Tried(deltas, self._engine.work)
 
     def _remember(self, update: Update, tried: Tried) -> None:
-        """Of the changes before it, the last ones stay, as far as they are small."""
+        """Keep the effects of the last changes, as far as they are small."""
         last = next(reversed(self._tried), None)
         if last is not None and sum(map(len, chain.from_iterable(self._tried[last].deltas.values()))) > SMALL:
             del self._tried[last]
@@ -122,21 +121,21 @@ class TriedChanges:
             del self._tried[next(iter(self._tried))]
         self._tried[update] = tried
 
-    def _make_sure(self) -> None:
-        """The engine has staged what is wanted, or nothing if that is nothing."""
-        wanted = self._wanted
-        if wanted is not None and wanted != (self._staged or NOTHING):
-            self._made()
+    def _stage_requested(self) -> None:
+        """Stage the requested change, if it is not staged."""
+        requested = self._requested
+        if requested is not None and requested != (self._staged or NOTHING):
+            self._propagated()
 
     def effects(self, insert: Iterable[Key], delete: Iterable[Key]) -> WhatIf | None:
-        """The effects of a change that was tried before, if they are remembered."""
-        wanted = frozenset(insert), frozenset(delete)
+        """The effects of a tried change, if they are kept."""
+        requested = frozenset(insert), frozenset(delete)
         state = self._state
-        if not any(wanted):
+        if not any(requested):
             return WhatIf(state.schemas, {}, violations={}, stats=Work())
-        if wanted not in self._tried:
+        if requested not in self._tried:
             return None
-        deltas, work = self._tried[wanted].deltas, self._tried[wanted].work
+        deltas, work = self._tried[requested].deltas, self._tried[requested].work
         return WhatIf(
             state.schemas,
             reported(state.compiled.plan, deltas),
@@ -145,7 +144,7 @@ class TriedChanges:
         )
 
     def undo(self) -> None:
-        self._wanted, self._deltas = None, {}
+        self._requested, self._deltas = None, {}
         self._sets.clear()
         self._roll_back()
 
@@ -176,18 +175,18 @@ class TriedChanges:
         )
 
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
-        assert self._wanted is not None, "a change is staged"
-        tried = self._tried[self._wanted]
+        assert self._requested is not None, "a change is staged"
+        tried = self._tried[self._requested]
         if tried.conflicts is None:
             schemas = self._state.compiled.checked.schemas
             keyed = [name for name in sorted(self._deltas) if name in schemas and schemas[name].keys]
             if keyed:
-                self._make_sure()
+                self._stage_requested()
             pairs = [(name, *pair) for name in keyed for pair in self._engine.key_conflicts(name)]
             tried.conflicts = [((name, first), (name, second)) for name, first, second in pairs]
         return tried.conflicts
 
-    # ---- questions ----------------------------------------------------------------------------------------------
+    # ---- queries ----------------------------------------------------------------------------------------------
 
     def holds(self, key: Key) -> bool:
         relation, row = key
@@ -201,7 +200,7 @@ class TriedChanges:
         return self.stored(key) and row not in self._changed(relation, 1)
 
     def holding(self, keys: Sequence[Key]) -> list[bool]:
-        """Test for each row whether it is there; for many rows, by sets of the changes."""
+        """Test for each row whether it is present; for many rows, by sets of the changes."""
         if len(keys) <= FEW:
             return [self.holds(key) for key in keys]
         unstored = self._state.compiled.plan.on_demand.unstored
@@ -211,13 +210,13 @@ class TriedChanges:
             if key[0] in unstored:
                 found.append(self.holds(key))
             else:
-                came, went = self._changed(key[0], 0), self._changed(key[0], 1)
-                found.append(key[1] in came or (self._stored[key] and key[1] not in went))
+                inserted, deleted = self._changed(key[0], 0), self._changed(key[0], 1)
+                found.append(key[1] in inserted or (self._stored[key] and key[1] not in deleted))
         return found
 
     def _row_question(self, relation: str, nulls: tuple[bool, ...], name: str = "is_there") -> InstanceQuery:
-        """The query for rows of a relation that are NULL in these positions, by their other values. An engine keeps a
-        query for the state it reads, so that each state has its own name."""
+        """The query for rows of a relation that are NULL in these positions, by their other values. Engines keep
+        prepared queries by state, so each state has its own name."""
         if (relation, nulls, name) not in self._row_questions:
             schemas = self._state.compiled.plan.normal.schemas
             rule = row_rule(list(schemas).index(relation), relation, schemas)
@@ -238,7 +237,7 @@ class TriedChanges:
             self._stored |= zip(plain, self._engine.contains_many(plain), strict=True)
         for key in new if len(plain) < len(new) else ():
             if key[0] in unstored:
-                # Answered from the committed state, whatever is staged.
+                # From the committed state, whatever is staged.
                 nulls = tuple(value is None for value in key[1])
                 asked = self._row_question(key[0], nulls, "was_there").query(asked_rows([key[1]], nulls))
                 (answer,) = self._engine.query_many([asked], is_open=False)
@@ -249,16 +248,16 @@ class TriedChanges:
         return answer
 
     def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        # Where a question costs little, looking for an answer that is remembered is no gain.
+        # Locally a query costs little, so looking for a kept answer does not pay.
         if self.is_local:
             return self._answers([question.query(rows) for question, rows in asked])
-        known = self._answered if self._wanted is None else self._tried[self._wanted].answers
+        known = self._answered if self._requested is None else self._tried[self._requested].answers
         names = [(id(question), tuple(rows)) for question, rows in asked]
         new = {name: each for name, each in zip(names, asked, strict=True) if name not in known}
-        columns = [] if self._wanted is not None else [each for each in self._soon if each not in self._columns]
+        columns = [] if self._requested is not None else [each for each in self._soon if each not in self._columns]
         queries = [question.query(rows) for question, rows in new.values()]
         answers = self._answers([*queries, *map(self._column_query, columns)]) if new else []
-        if new and self._wanted is None:
+        if new and self._requested is None:
             self._soon.clear()
             self._keep_columns(columns, answers[len(queries) :])
         for (name, (question, _)), rows_found in zip(new.items(), answers[: len(queries)], strict=True):
@@ -267,8 +266,8 @@ class TriedChanges:
 
     def _answers(self, asked: Sequence[EngineQuery]) -> list[Rows]:
         check_time()
-        self._make_sure()
-        # Always of the open state, even if nothing is staged: an engine keeps a question for the state it is about.
+        self._stage_requested()
+        # Always from the open state, even if nothing is staged: engines keep prepared queries by state.
         return self._engine.query_many(asked, is_open=True)
 
     def size(self, relation: str) -> int:

@@ -14,7 +14,7 @@ from upshot.core.schema import Role, Schema
 from upshot.database.changes import Definition
 from upshot.database.database import Database
 from upshot.database.durable.records import Records, in_memory
-from upshot.database.program.compile import Compiled, compile_text, nothing
+from upshot.database.program.compile import Compiled, compile_text, empty_program
 from upshot.database.rules.action_files import read_actions
 from upshot.database.rules.actions import Actions, Function
 from upshot.pipeline.batch.positions import Positions
@@ -29,7 +29,7 @@ from upshot.store.log import Log
 
 def compiled_program(config: PipelineConfig) -> Compiled:
     """The program file, compiled on its own, with the pipeline's sources and sinks found among its relations."""
-    compiled = compile_text(config.program, nothing())
+    compiled = compile_text(config.program, empty_program())
     schemas = compiled.visible
     for name, source in config.sources.items():
         if name not in schemas:

@@ -19,8 +19,7 @@ from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows
 from upshot.database.database import Database
 from upshot.database.files.souffle_options import FileOptions, file_options
-from upshot.database.files.souffle_writer import block, size_line, write_rows
-from upshot.database.files.unwritable_text import refuse_unwritable
+from upshot.database.files.souffle_writer import block, refuse_unwritable, size_line, write_rows
 
 _STDOUT = Path("-")
 

@@ -71,7 +71,7 @@ def print_why_not(
     """Print or draw why a row is missing."""
     relation, row = parse_row(fact, database)
     answer = database.why_not(relation, row, depth=options.depth, bounds=options.bounds)
-    _print_or_draw(terminal, answer.told(options.fixes, options.seconds), svg)
+    _print_or_draw(terminal, answer.with_fixes(options.fixes, options.seconds), svg)
 
 
 def why_changed(

@@ -23,7 +23,7 @@ from upshot.database.constraints import SHOWN
 from upshot.database.database import Database
 from upshot.database.durable.journal import Journal, usable
 from upshot.database.engines import Engine
-from upshot.database.program.compile import Compiled, asleep, compile_stored, nothing
+from upshot.database.program.compile import Compiled, compile_stored, empty_program, without_activations
 from upshot.database.program.redefine import redefine
 from upshot.database.rules.outbox import recovered_tasks
 from upshot.database.state import MAX_FIRINGS, DatabaseState
@@ -75,10 +75,10 @@ def _opened(path: str | os.PathLike[str], retention: Retention, session: Any) ->
 
 def _restored(store: Store, make_engine: Callable[[], Engine]) -> DatabaseState:
     recovered = store.recovered
-    written = compile_stored(recovered.program, PROGRAM) if recovered.program else nothing()
+    written = compile_stored(recovered.program, PROGRAM) if recovered.program else empty_program()
     # Earlier versions stored the values of activations in the text; they become rows below.
     is_older = any(t.name not in recovered.relations for rule in written.checked.rules for t in rule.bindings)
-    compiled = compile_stored(asleep(recovered.program), PROGRAM) if is_older else written
+    compiled = compile_stored(without_activations(recovered.program), PROGRAM) if is_older else written
     relations = usable(store, compiled)
     _refuse_missing(compiled, relations.keys())
     engine = make_engine()

@@ -13,7 +13,7 @@ from upshot.database.durable.history import moment
 from upshot.database.engines import Deltas, Engine, EngineQuery
 from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
-from upshot.database.program.compile import Compiled, compile_stored, difference, nothing
+from upshot.database.program.compile import Compiled, compile_stored, difference, empty_program
 from upshot.database.state import DatabaseState
 from upshot.reasons.derivation import Moment
 from upshot.reasons.search import QueryState
@@ -185,7 +185,7 @@ def _resets(state: DatabaseState, version: int) -> list[tuple[int, frozenset[str
 
 @lru_cache(maxsize=8)
 def _compiled_then(program: str) -> Compiled:
-    return compile_stored(program, "<stored program>") if program else nothing()
+    return compile_stored(program, "<stored program>") if program else empty_program()
 
 
 def _no_such_version(state: DatabaseState, version: int) -> UsageError:

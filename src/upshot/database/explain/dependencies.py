@@ -13,7 +13,7 @@ from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Formula, Not, Or
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dependency:
-    """`view` is derived from `relation`; negated and aggregated say through what."""
+    """`view` is derived from `relation`, under negation or inside an aggregate."""
 
     relation: str
     view: str
@@ -36,7 +36,6 @@ def uses(clause: Clause) -> Iterator[tuple[str, bool, bool]]:
 
 
 def uses_in(formulas: Iterable[Formula]) -> Iterator[tuple[str, bool, bool]]:
-    """The relations in formulas: (name, under negation, inside an aggregate)."""
     stack: list[tuple[Formula, bool, bool]] = [(literal, False, False) for literal in formulas]
     while stack:
         formula, negated, aggregated = stack.pop()
@@ -65,19 +64,19 @@ def inputs(program: CheckedProgram) -> dict[str, frozenset[str]]:
     return {view: frozenset(relations) for view, relations in found.items()}
 
 
-def everything_below(view: str, inputs: Mapping[str, Collection[str]]) -> frozenset[str]:
-    """All relations that `view` rests on, itself included, however far down."""
-    seen, stack = {view}, [view]
-    while stack:
-        for relation in inputs.get(stack.pop(), ()):
-            if relation not in seen:
-                seen.add(relation)
-                stack.append(relation)
+def everything_below(names: str | Iterable[str], inputs: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """One or more relations and all that they depend on, transitively."""
+    seen, pending = set[str](), [names] if isinstance(names, str) else list(names)
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += inputs.get(name, ())
     return frozenset(seen)
 
 
 def base_relations_of(view: str, program: CheckedProgram) -> list[str]:
-    """The base relations a view is computed from, by the names the user knows, sorted."""
+    """The base relations that a view depends on, by the names that users know, sorted."""
     shown = {hidden: relation for relation, hidden in program.input_part.items()}
     below = everything_below(view, inputs(program))
     return sorted(shown.get(name, name) for name in below if program.schemas[name].role is Role.BASE)

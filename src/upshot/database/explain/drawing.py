@@ -1,4 +1,4 @@
-"""A dependency network as an SVG picture that needs nothing else: own fonts stack, own colors for light and dark."""
+"""Draw a dependency network as a self-contained SVG picture, for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One active rule can set off another, or itself: what stands beside the arrow, and what it means. `looping`: on a
-    cycle that nothing is known to end."""
+    """One active rule can trigger another, or itself: the label beside the arrow, and its tooltip. `looping`: on a
+    cycle that is not known to end."""
 
     source: str
     target: str
@@ -74,7 +74,7 @@ class Layout:
 
 
 def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str], arrows: Sequence[Arrow] = ()) -> str:
-    """The picture; `notes` are the small lines under the names, `arrows` go between active rules."""
+    """The picture; `notes` are the small lines under the names, `arrows` connect active rules."""
     notes = {name: _short(note) for name, note in notes.items()}
     layout = laid_out(network, notes)
     fires, room = _arrows(arrows, layout.boxes)
@@ -99,7 +99,7 @@ def svg(network: Network, schemas: Mapping[str, Schema], notes: Mapping[str, str
 
 
 def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
-    """Layers as columns from left to right, each centered; a passing edge takes a lane instead of a box."""
+    """Layers as centered columns from left to right; a passing edge takes a lane instead of a box."""
     heights = [sum(_slot_height(slot.members) for slot in layer) for layer in network.layers]
     tallest = max(heights, default=0.0)
     boxes: dict[str, Box] = {}
@@ -122,7 +122,7 @@ def laid_out(network: Network, notes: Mapping[str, str]) -> Layout:
 
 
 def _name_width(name: str) -> float:
-    """Names are bold; `m`, `w` and capitals take more room than other letters."""
+    """Names are bold; `m`, `w` and capitals are wider than other letters."""
     return sum(NAME_WIDTH * (1.5 if letter in "mwMW" else 1.15 if letter.isupper() else 1) for letter in name)
 
 
@@ -155,7 +155,7 @@ def _hexagon(box: Box) -> str:
 
 
 def _arrows(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> tuple[list[str], float]:
-    """Bows to the right of the rules, and the room they take there."""
+    """Curves to the right of the rules, and their width."""
     lines: list[str] = []
     labels: list[str] = []
     bow = 30.0
@@ -168,13 +168,13 @@ def _arrows(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> tuple[list[str
             kind = "fires looping" if arrow.looping else "fires"
             lines.append(f'<g>{title}<path class="{kind}" marker-end="url(#tip)" d="{line}"/></g>')
             labels.append(f'<text class="cause" x="{place[0]:.1f}" y="{place[1]:.1f}">{escape(arrow.label)}</text>')
-        # A bow of Bézier goes three quarters of the way to where it is drawn.
+        # A Bézier curve reaches three quarters of the distance to its control points.
         bow += (max(len(arrow.label) for arrow in lane) * NOTE_WIDTH + 10) / 0.75
     return [*lines, *labels], 0.75 * bow if lines else 0.0
 
 
 def _lanes(arrows: Sequence[Arrow], boxes: Mapping[str, Box]) -> list[list[Arrow]]:
-    """Arrows that are side by side nowhere share a lane; the shortest are inside."""
+    """Arrows that do not overlap share a lane; the shortest are inside."""
     lanes: list[list[Arrow]] = []
     ends = {arrow: sorted((boxes[arrow.source].y, boxes[arrow.target].y)) for arrow in arrows}
 
@@ -201,7 +201,8 @@ def _edge(edge: Dependency, layout: Layout) -> str:
 
 
 def _beside(left: Box, right: Box) -> tuple[str, tuple[float, float]]:
-    """The curve between two boxes of one layer; edges up and down bulge differently, so both can be seen."""
+    """The curve between two boxes of one layer; upward and downward edges bulge differently, so that both are
+    visible."""
     down = right.y > left.y
     start, end = (left.middle + 10, right.middle - 10) if down else (left.middle - 4, right.middle + 4)
     bend = left.right + (24 if down else 44) + abs(end - start) / 12
@@ -210,7 +211,8 @@ def _beside(left: Box, right: Box) -> tuple[str, tuple[float, float]]:
 
 
 def _across(left: Box, right: Box, lanes: tuple[tuple[float, float, float], ...]) -> tuple[str, tuple[float, float]]:
-    """The curve from box to box, straight through its lane in each layer between, and the middle of its last bend."""
+    """The curve between boxes of two layers, straight through its lane in each layer between, and the middle of its
+    last bend."""
     x, y = left.right, left.middle
     line = f"M{x:.1f} {y:.1f}"
     for start, end, level in lanes:

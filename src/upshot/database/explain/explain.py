@@ -1,4 +1,4 @@
-"""Explain the maintenance of views with its reasons and last cost, and the firing of rules: as text, data or a
+"""Explain the maintenance of views, with reasons and last costs, and the firing of rules: as text, data or a
 picture."""
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from upshot.database.state import DatabaseState
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`str()` is for people, `as_dict()` for programs, `svg()` the dependency network with sizes and strategies."""
+    """`str()` is for people, `as_dict()` for programs, `svg()` draws the dependency network with sizes and
+    strategies."""
 
     parts: tuple[RelationPart, ...]
     rules: tuple[RulePart, ...]
@@ -49,7 +50,7 @@ class Explanation:
     placement: Placement
     _network: Network
     _awake: int
-    """rules that get turns, whether they are in `rules` or not"""
+    """the number of active rules, in `rules` or not"""
 
     def __str__(self) -> str:
         shown: dict[str, str] = {}
@@ -79,7 +80,6 @@ class Explanation:
         return laid_out(self._network.part(notes), notes)
 
     def _repr_svg_(self) -> str:
-        """Notebooks show the picture."""
         return self.svg()
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,7 +93,6 @@ class Explanation:
         }
 
     def svg(self) -> str:
-        """The network as an SVG document."""
         drawn = {part.name for part in self.rules}
         causes: dict[tuple[str, str], list[Edge]] = {}
         for edge in self.triggering.edges:
@@ -116,7 +115,7 @@ class Explanation:
 
 
 def explain(state: DatabaseState, name: str | None) -> Explanation:
-    """The explanation of every relation and active rule, or of one view or rule and all it rests on."""
+    """The explanation of every relation and active rule, or of one view or rule and all it depends on."""
     with state.reading() as engine:
         checked = state.compiled.checked
         order = {rule.name: turn for turn, rule in enumerate(state.compiled.rules.scheduled, 1)}
@@ -144,7 +143,7 @@ def explain(state: DatabaseState, name: str | None) -> Explanation:
 def _roots(
     state: DatabaseState, name: str | None, rules: Sequence[CheckedRule], reading: Mapping[str, Collection[Dependency]]
 ) -> set[str] | None:
-    """The relations that are explained with all they rest on; None for every one."""
+    """The relations to explain, with all they depend on; None for all."""
     if name is None:
         return None
     if rules:
@@ -167,5 +166,5 @@ def _rule(state: DatabaseState, engine: Engine, rule: CheckedRule, turn: int) ->
 
 
 def _last_work(work: Mapping[str, Any], version: int) -> str:
-    told = counters(work)
-    return f"\n\nversion {version}: {told}\n" if told else "\n\n"
+    counts = counters(work)
+    return f"\n\nversion {version}: {counts}\n" if counts else "\n\n"

@@ -25,12 +25,12 @@ _SIGNS = {"inserted": "+", "deleted": "-"}
 
 
 MOST_SHOWN = 10
-"""Bindings of a rule that are listed."""
+"""The most bindings of a rule that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """The values of its parameters that a rule is active for: the `first` of `count`."""
+    """The values of its parameters for which a rule is active: the `first` of `count`."""
 
     first: tuple[Mapping[str, object], ...]
     count: int
@@ -51,9 +51,9 @@ class Bindings:
 
 @dataclass(frozen=True, slots=True)
 class RulePart:
-    """One active rule of an explanation. `turn` counts from 1, in the order in which triggered rules run; it is 0 for a
-    rule that sleeps. `condition` is the view of its own that a strict condition is kept in, if any; `bindings` the
-    values that it is active for, if not for all."""
+    """One active rule of an explanation. `turn` counts from 1, in the order in which triggered rules run; it is 0 for
+    an inactive rule. `condition` is the hidden view of a strict condition, `bindings` the values for which it is
+    active, if not for all."""
 
     rule: CheckedRule
     turn: int
@@ -66,11 +66,12 @@ class RulePart:
 
     @property
     def options(self) -> list[str]:
-        """The options of the rule, in the words of the language."""
         rule = self.rule
-        told = [rule.coupling, rule.semantics, f"per {rule.per}"] + [f"priority {rule.priority}"] * bool(rule.priority)
-        told += [f"group {name}" for name in rule.groups]
-        return told + [f"precedes {name}" for name in rule.precedes] + [f"follows {name}" for name in rule.follows]
+        options = [rule.coupling, rule.semantics, f"per {rule.per}"] + [f"priority {rule.priority}"] * bool(
+            rule.priority
+        )
+        options += [f"group {name}" for name in rule.groups]
+        return options + [f"precedes {name}" for name in rule.precedes] + [f"follows {name}" for name in rule.follows]
 
     @property
     def actions(self) -> list[str]:
@@ -78,7 +79,7 @@ class RulePart:
 
     @property
     def note(self) -> str:
-        """In few words, for a picture."""
+        """A short text for a picture."""
         return f"{f'turn {self.turn}' if self.turn else 'inactive'} · {self.rule.coupling} · {', '.join(self.actions)}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,7 +115,7 @@ class RulePart:
 
 
 def describe_rule(part: RulePart, turns: int) -> str:
-    """The rule as text; `turns` is how many rules are awake."""
+    """The rule as text; `turns` is the number of active rules."""
     turn = f"turn {part.turn} of {turns}" if part.turn else "inactive"
     head = f"{part.rule.visible}: active rule, {turn}, {', '.join(part.options)}"
     return "\n".join([head, *(f"  {line}" for line in _lines(part))])
@@ -170,13 +171,13 @@ def _activations(rule: CheckedRule, bindings: Bindings) -> list[str]:
     ]
 
 
-# ---- which rule sets off which --------------------------------------------------------------------
+# ---- the triggering graph --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TriggeringPart:
-    """The edges of the triggering graph, those `looping` that are on a way round that nothing is known to end, and the
-    shortest of these ways. `hidden` are the views of conditions, which nobody has to know."""
+    """The edges of the triggering graph, those that are `looping` (on a cycle that is not known to end), and the
+    shortest such cycles. `hidden` are the views of conditions, which are not named."""
 
     edges: tuple[Edge, ...]
     looping: frozenset[Edge]
@@ -184,7 +185,7 @@ class TriggeringPart:
     hidden: frozenset[str]
 
     def around(self, rule: str) -> TriggeringPart:
-        """The part that concerns one rule."""
+        """The part around one rule."""
         cycles = tuple(cycle for cycle in self.cycles if any(rule == edge.source for edge in cycle))
         return replace(self, edges=tuple(e for e in self.edges if rule in (e.source, e.target)), cycles=cycles)
 
@@ -194,8 +195,8 @@ class TriggeringPart:
             lines.append("  no rule here can trigger one")
         for edge in self.edges:
             through = self.through(edge)
-            way = f"by {_VERBS[edge.operation]} {edge.relation}" + f", through {through}" * bool(through)
-            lines.append(f"  {edge.source} → {edge.target} {way}{', on a cycle' * (edge in self.looping)}")
+            path = f"by {_VERBS[edge.operation]} {edge.relation}" + f", through {through}" * bool(through)
+            lines.append(f"  {edge.source} → {edge.target} {path}{', on a cycle' * (edge in self.looping)}")
         for cycle in self.cycles:
             names = [edge.source for edge in cycle]
             lines.append(f"  cycle {' → '.join([*names, names[0]])}: it is not known to terminate")
@@ -222,7 +223,6 @@ class TriggeringPart:
 
 
 def explained_triggering(program: CheckedProgram) -> TriggeringPart:
-    """The triggering graph of a program's rules."""
     found = triggering(program)
     ends = {edge.source for cycle in found.cycles for edge in cycle}
     groups = order_of(found.rules, [(edge.source, edge.target) for edge in found.edges])
@@ -232,15 +232,15 @@ def explained_triggering(program: CheckedProgram) -> TriggeringPart:
 
 
 def label(edge: Edge) -> str:
-    """`+order`, for a picture."""
+    """Text such as `+order`, for a picture."""
     return _SIGNS[edge.operation] + edge.relation
 
 
-# ---- what a rule rests on -------------------------------------------------------------------------
+# ---- the relations of a rule -------------------------------------------------------------------------
 
 
 def read_by(rule: CheckedRule, program: CheckedProgram) -> frozenset[Dependency]:
-    """The relations that a rule listens to or asks, as edges to it, by the names that users know."""
+    """The relations that trigger a rule or that it queries, as edges to it, by the names that users know."""
     shown = {hidden: name for name, hidden in program.input_part.items()}
     windows: Mapping[str, str] = {window.schema.name: window.relation for window in rule.windows}
     own = [clause for clause in program.clauses if clause.head.relation in program.hidden & {rule.becomes}]
@@ -249,7 +249,7 @@ def read_by(rule: CheckedRule, program: CheckedProgram) -> frozenset[Dependency]
     found = {(relation, False, False) for relation, _ in rule.triggers}
     for clause in (*own, *rule.clauses, *rule.before):
         for relation, negated, aggregated in uses(clause):
-            # How a window is used says nothing about the relation.
+            # Negation of a window is no negation of the relation.
             found.add((windows[relation], False, False) if relation in windows else (relation, negated, aggregated))
     return frozenset(
         Dependency(shown.get(relation, relation), rule.name, negated, aggregated)

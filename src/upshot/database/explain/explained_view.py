@@ -29,16 +29,16 @@ class RelationPart:
     strategy: str = ""
     reasons: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
-    """the other strategies that would have been possible, and why not"""
+    """the other possible strategies, and why they were not chosen"""
     rules: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     plan: str = ""
     work: Mapping[str, Any] = field(default_factory=dict)
     """counters of the last change, of the whole component; empty if it was not reached"""
     decomposition: str = ""
-    """on Spark, how the recursion of the component is cut into parts, or why it is not"""
+    """on Spark, the partitioning of the component's recursion, or why there is none"""
     kept: tuple[KeptQuery, ...] = ()
-    """the queries on a view that is not stored that are kept current for some parameters"""
+    """queries on an unstored view whose answers are kept current for some parameters"""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -59,14 +59,13 @@ class RelationPart:
 
     @property
     def note(self) -> str:
-        """In few words, for a picture."""
+        """A short text for a picture."""
         return rows(self.size) + (f" · {self.strategy}" if self.strategy else "")
 
 
 def explained_relation(
     state: DatabaseState, engine: Engine, name: str, uses: frozenset[str], *, recursive: bool
 ) -> RelationPart:
-    """The relation as the program and the engine have it."""
     checked, plan = state.compiled.checked, state.compiled.plan
     schema = checked.schemas[name]
     size = engine.size(name) if name not in plan.on_demand.unstored else None
@@ -91,7 +90,7 @@ def explained_relation(
 
 
 def _decomposition(plan: ProgramPlan, view: str) -> str:
-    """Describe the decomposition of the view's recursion; empty if it has none."""
+    """The decomposition of the view's recursion; empty if it has none."""
     component = next((each for each in plan.components if view in each.views), None)
     if component is None or not component.recursive or not component.strategy.runs_whole:
         return ""
@@ -101,8 +100,8 @@ def _decomposition(plan: ProgramPlan, view: str) -> str:
 def summarize_relation(part: RelationPart) -> str:
     """The view in two lines."""
     kind = "recursive " * part.recursive + part.schema.role.value
-    told = counters(part.work)
-    cost = f"; last change: {told}" * bool(told)
+    counts = counters(part.work)
+    cost = f"; last change: {counts}" * bool(counts)
     reason = part.reasons[0] if part.reasons else "the only one possible"
     count = sum(each.parameters for each in part.kept)
     kept = f"; answers for {count:,} parameter{'s' * (count != 1)} kept current" * bool(count)
@@ -110,7 +109,7 @@ def summarize_relation(part: RelationPart) -> str:
 
 
 def describe_relation(part: RelationPart, first: str) -> str:
-    """The part as text; `first` is the part that already shows the same plan, views of one component share theirs."""
+    """The part as text; `first` is the part that already shows the same plan, which the views of a component share."""
     kind = "recursive " * part.recursive + part.schema.role.value
     if part.schema.role is Role.BASE:
         kind = "base relation"
@@ -133,8 +132,8 @@ def upkeep(part: RelationPart, first: str) -> Iterator[str]:
     if part.plan:
         yield "plan" if first == part.name else f"plan as for {first}"
         yield from (f"  {line}" for line in part.plan.rstrip().splitlines() if first == part.name)
-    if told := counters(part.work):
-        yield f"last change: {told}"
+    if counts := counters(part.work):
+        yield f"last change: {counts}"
     if decision := part.work.get("decision"):
         yield f"  {decision}"
 

@@ -1,7 +1,7 @@
-"""The dependency network of a program, laid out in layers: base relations first, every view after what it rests on.
+"""The dependency network of a program in layers: base relations first, every view after its inputs.
 
-Layers by longest path, order within a layer by the mean place of the neighbors [Sugiyama, Tagawa, Toda 1981]. An edge
-that skips layers passes through a free slot in each, so it never runs behind a box.
+Layers by longest path, order within a layer by the mean position of the neighbors [Sugiyama, Tagawa, Toda 1981]. An
+edge that skips layers has a free slot in each of them, so that it is never drawn behind a box.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SWEEPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a layer: the views of one component, stacked, or nothing but a passing edge."""
+    """A position in a layer: the views of one component, stacked, or a passing edge."""
 
     members: tuple[str, ...]
     passing: Dependency | None = None
@@ -28,8 +28,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """`layers` from base to top, active rules in the last; `edges` as in the program, those inside a component
-    included; `recursive` holds the members of recursive components."""
+    """`layers` from base to top, active rules in the last; `edges` as in the program, also inside components;
+    `recursive` has the members of recursive components."""
 
     layers: tuple[tuple[Slot, ...], ...]
     edges: tuple[Dependency, ...]
@@ -38,11 +38,11 @@ class Network:
 
     @property
     def names(self) -> list[str]:
-        """Everything that has a box, layer by layer."""
+        """All boxes, layer by layer."""
         return [name for layer in self.layers for slot in layer for name in slot.members]
 
     def part(self, names: Collection[str]) -> Network:
-        """The network of some of them; a layer with none of them is left out."""
+        """The network of some of them, without empty layers."""
         edges = tuple(edge for edge in self.edges if edge.view in names and edge.relation in names)
         layers = (
             tuple(Slot(tuple(n for n in slot.members if n in names), slot.passing) for slot in layer)
@@ -62,12 +62,12 @@ def network(
     roots: Collection[str] | None = None,
     rules: Mapping[str, Collection[Dependency]] = MappingProxyType({}),
 ) -> Network:
-    """The network of the whole program, or of what some relations rest on, and of `rules`, in order, given with what
-    they read; facts loaded into a view are part of the view."""
+    """The network of the whole program, or of `roots` and their inputs, with `rules`, in order, and the relations they
+    read; the facts of a view are part of the view."""
     shown_as = {hidden: name for name, hidden in program.input_part.items()}
     names = [name for name in program.schemas if name not in shown_as and name not in program.hidden]
     if roots is not None:
-        below = {name for root in roots for name in everything_below(root, inputs(program))}
+        below = everything_below(roots, inputs(program))
         names = [name for name in names if name in below]
     edges = [edge for edge in dependencies(program) if edge.view in names and edge.relation in names]
     components = _components(program, names)
@@ -96,7 +96,7 @@ def _components(program: CheckedProgram, names: Collection[str]) -> list[tuple[s
 def _levels(
     components: Iterable[tuple[str, ...]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
 ) -> dict[tuple[str, ...], int]:
-    """The longest path from the base to each component; they come in evaluation order, so one pass is enough."""
+    """The longest path from the base to each component; they are in evaluation order, so one pass is enough."""
     below: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     for edge in edges:
         if home[edge.relation] != home[edge.view]:
@@ -144,7 +144,7 @@ Neighbors = dict[tuple[int, Slot], list[tuple[int, Slot]]]
 def _neighbors(
     layers: list[list[Slot]], home: Mapping[str, tuple[str, ...]], edges: Iterable[Dependency]
 ) -> tuple[Neighbors, Neighbors]:
-    """For each slot those of the layer before and after that an edge joins to it."""
+    """For each slot its neighbors in the layers before and after."""
     level_of = {name: level for level, layer in enumerate(layers) for slot in layer for name in slot.members}
     before: Neighbors = defaultdict(list)
     after: Neighbors = defaultdict(list)
@@ -152,8 +152,8 @@ def _neighbors(
         first, last = level_of[edge.relation], level_of[edge.view]
         if first == last:
             continue
-        way = [Slot(home[edge.relation]), *(Slot((), edge) for _ in range(first + 1, last)), Slot(home[edge.view])]
-        for level, (left, right) in enumerate(pairwise(way), first):
+        path = [Slot(home[edge.relation]), *(Slot((), edge) for _ in range(first + 1, last)), Slot(home[edge.view])]
+        for level, (left, right) in enumerate(pairwise(path), first):
             after[level, left].append((level + 1, right))
             before[level + 1, right].append((level, left))
     return before, after

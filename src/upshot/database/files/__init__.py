@@ -1,4 +1,4 @@
-"""Tables and rows of files, frames and other libraries.
+"""Rows in files, frames and tables of other libraries.
 
 Parquet, CSV, Delta, Soufflé files, Arrow tables, pandas and Spark frames in; rows of relations out, and back. Read
 `input_rows`, `arrow_tables`, `table_files`.

@@ -1,7 +1,7 @@
-"""Tables of other libraries as Arrow tables whose columns are exactly those of a relation.
+"""Convert tables of other libraries to Arrow tables with exactly the columns of a relation.
 
-pandas, Polars and everything that speaks Arrow's stream protocol come in here; casts that could lose something are
-refused, with the column and the cure named.
+pandas, Polars and every library with Arrow's stream protocol are accepted; a cast that could lose values is refused
+with an error that names the column and the remedy.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def is_spark_frame(value: object) -> bool:
 
 
 def is_path(value: object) -> bool:
-    """Test whether a value that should be rows names files instead: a path, the URI of a lake, or the text of a path
-    that exists or has the ending of one."""
+    """Test whether the value names files instead of rows: a path, the URI of a lake, or the text of a path that exists
+    or has a known ending."""
     if isinstance(value, os.PathLike):
         return True
     if not isinstance(value, str) or "\0" in value or "\n" in value:
@@ -42,7 +42,7 @@ def is_path(value: object) -> bool:
 
 
 def as_arrow(value: Any, schema: Schema | None = None) -> pa.Table:
-    """Any table as an Arrow table; `schema` tells apart NULL and NaN in pandas columns."""
+    """Any table as an Arrow table; `schema` distinguishes NULL and NaN in pandas columns."""
     import pyarrow as pa
 
     if _is_lazy_polars(value):
@@ -57,7 +57,7 @@ def as_arrow(value: Any, schema: Schema | None = None) -> pa.Table:
 def aligned(table: pa.Table, schema: Schema) -> pa.Table:
     """The table with the relation's columns, in its order and of its types.
 
-    Columns go by name; a table whose columns are only numbered (0, 1, …) goes by position.
+    Columns are matched by name; numbered columns (0, 1, …) by position.
     """
     import pyarrow as pa
 
@@ -71,8 +71,8 @@ def aligned(table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def arranged(schema: Schema, given: list[str]) -> list[str]:
-    """The given columns in the order of the relation's; those that are only numbered, as pandas (0, 1, …) and Spark
-    (_1, _2, …) do it, stay as they are."""
+    """The names in the order of the relation's columns; numbered ones, as in pandas (0, 1, …) and Spark (_1, _2, …),
+    keep their order."""
     names = [column.name for column in schema.columns]
     if given in ([str(i) for i in range(len(names))], [f"_{i + 1}" for i in range(len(names))]):
         return given
@@ -111,7 +111,7 @@ def column_type(field: pa.Field, *, nullable: bool) -> Type:
 
 
 def unsupported_type(column: str, found: str) -> DataError:
-    """The error for a column to declare whose type is none of ours."""
+    """The error for a column type without an equivalent."""
     return DataError(
         f"column `{column}` has type {found}, which no column type can store",
         code="unsupported-type",
@@ -120,7 +120,7 @@ def unsupported_type(column: str, found: str) -> DataError:
 
 
 def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataError:
-    """The error for columns that are not the relation's: what is unknown, what is missing, what was perhaps meant."""
+    """The error for wrong columns: unknown and missing ones, and a suggestion."""
     names = [column.name for column in schema.columns]
     unknown = [name for name in given if name not in names]
     missing = [name for name in names if name not in given]
@@ -139,24 +139,24 @@ def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataErro
 
 
 def _other_names(schema: Schema, given: list[str]) -> DataError:
-    """The error for a table that has as many columns as the relation, under other names."""
+    """The error for a table with as many columns as the relation, under other names."""
     names = [column.name for column in schema.columns]
-    left = [name for name in names if name not in given]
-    renamed = {name: _closest(name, left) for name in given if name not in names}
+    missing = [name for name in names if name not in given]
+    renamed = {name: _closest(name, missing) for name in given if name not in names}
     differ = ", ".join(f"`{name}`" for name in renamed)
     wanted = ", ".join(f"`{name}`" for name in names if name not in given)
     message = f"the table for `{schema.name}` has {differ} where the relation has {wanted}"
     return DataError(message, code="unknown-column", help=how_to_rename([renamed.get(name, name) for name in given]))
 
 
-def _closest(name: str, left: list[str]) -> str:
-    """Takes out of `left` the name most like this one, or the first."""
-    near = difflib.get_close_matches(name.lower(), left, n=1)
-    return left.pop(left.index(near[0]) if near else 0)
+def _closest(name: str, candidates: list[str]) -> str:
+    """Remove and return the candidate most like this name, or the first."""
+    near = difflib.get_close_matches(name.lower(), candidates, n=1)
+    return candidates.pop(candidates.index(near[0]) if near else 0)
 
 
 def how_to_rename(names: list[str]) -> str:
-    """The calls that give the columns of a table other names."""
+    """Help with the calls that rename the columns of a table."""
     listed = "[" + ", ".join(f'"{name}"' for name in names) + "]"
     spark = listed[1:-1]
     return (
@@ -194,7 +194,7 @@ def _cast(array: pa.ChunkedArray, column: Column, schema: Schema) -> pa.ChunkedA
 
 
 def _castable(arrow: pa.DataType, kind: Kind) -> bool:
-    """Test whether the cast changes only the width, never the meaning of a value; the cast itself refuses values out of
+    """Test whether the cast changes the width only, never the meaning of a value; the cast itself refuses values out of
     range."""
     import pyarrow.types as at
 
@@ -216,7 +216,7 @@ def _castable(arrow: pa.DataType, kind: Kind) -> bool:
 
 
 def wrong_type(found: object, column: Column, schema: Schema, hint: str) -> DataError:
-    """The error for a column of a table whose type, or a value in it, is not the relation's."""
+    """The error for a column whose type, or a value in it, does not fit the relation."""
     message = (
         f"column `{column.name}` of `{schema.name}` is {column.type}; the table's column of type {found} does not fit"
     )
@@ -243,7 +243,7 @@ def _is_lazy_polars(value: object) -> bool:
 
 
 def _from_pandas(frame: Any, schema: Schema | None) -> pa.Table:
-    """In pandas NaN also means "missing": it becomes NULL except in a float column that takes no NULL."""
+    """In pandas NaN also means "missing": it becomes NULL except in a float column that is not nullable."""
     import pyarrow as pa
 
     required_floats = {

@@ -1,5 +1,5 @@
-"""Rows as users give them, brought to the forms an engine takes: tuples in column order, an Arrow table, or, where
-there is a Spark session, a DataFrame."""
+"""Convert users' rows to the forms that an engine takes: tuples in column order, an Arrow table or, with a Spark
+session, a DataFrame."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Row = tuple[Any, ...]
 
 def input_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
     """Tuples, lists, dicts, any table or files of one, any iterator of rows: as tuples of the relation's arity, or an
-    aligned table. `engine` is where they are going: a DataFrame is not collected for one that has a Spark session.
+    aligned table. `engine` is the destination: a DataFrame is not collected for one with a Spark session.
 
-    Values are not looked at here; the engine checks them against the column types.
+    Values are not checked here; the engine compares them with the column types.
     """
     if isinstance(rows, Rows):
         return list(rows)

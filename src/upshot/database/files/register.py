@@ -1,4 +1,4 @@
-"""A whole table as the contents of a base relation: from a frame, or from Parquet, CSV and Delta files."""
+"""Register a table, from a frame or Parquet, CSV and Delta files, as the contents of a base relation."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*\Z")
 
 
 def register(state: DatabaseState, name: str, table: Any) -> Commit:
-    """Replaces the rows of `name` by the table, as one transaction. A relation nobody declared is declared from the
-    table: its column names, the closest types, nullable where the table holds NULL."""
+    """Replace the rows of `name` by the table, as one transaction. A new relation is declared from the table: its
+    column names, the closest types, nullable where the table has NULL."""
     found = read_table(table, state.engine)
     if name in state.schemas:
         target = state.base(name)
-        given = input_table(target, found, state.engine)
+        rows = input_table(target, found, state.engine)
         with state.writing("register a table") as engine:
             try:
-                engine.replace(target.name, given)
+                engine.replace(target.name, rows)
             except BaseException:
                 engine.rollback()
                 raise
@@ -48,8 +48,8 @@ def register(state: DatabaseState, name: str, table: Any) -> Commit:
 
 
 def _columns(table: Any) -> list[tuple[str, Callable[[], Type]]]:
-    """The columns of an Arrow table or a DataFrame with the types that hold them, each looked up when it is asked for:
-    a name that cannot be one is reported before a type that cannot."""
+    """The columns of an Arrow table or a DataFrame with their types, each computed on use: an invalid name is reported
+    before an unsupported type."""
     if is_spark_frame(table):
         null = holds_null(table)
         return [
@@ -63,7 +63,6 @@ def _columns(table: Any) -> list[tuple[str, Callable[[], Type]]]:
 
 
 def declared(name: str, columns: list[tuple[str, Callable[[], Type]]]) -> Declaration:
-    """The declaration of a relation with these columns."""
     if not IDENTIFIER.match(name):
         message = f"`{name}` is not a valid relation name"
         raise DataError(message, code="not-a-name", help=f"use letters, digits and `_`, as in `{_names([name])[0]}`")
@@ -77,7 +76,7 @@ def declared(name: str, columns: list[tuple[str, Callable[[], Type]]]) -> Declar
 
 
 def _names(words: list[str]) -> list[str]:
-    """Names like these words that a program can use, no two alike."""
+    """Distinct valid names similar to these words."""
     names: list[str] = []
     for word in words:
         name = word if IDENTIFIER.match(word) else re.sub(r"[^A-Za-z0-9_]+", "_", word) or "_"
@@ -94,7 +93,7 @@ def _type_name(type: Type) -> TypeName:
 
 
 def read_table(table: Any, engine: Engine) -> Any:
-    """The table itself, or what the path holds."""
+    """The table itself, or the table in the files of a path."""
     if is_path(table) or isinstance(table, str):
         return read_files(table, engine)
     if is_table(table) or is_spark_frame(table):

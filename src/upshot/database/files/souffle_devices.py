@@ -1,7 +1,7 @@
 """Relations in JSON files and SQLite databases: `IO=json` and `IO=sqlite` of `.input` and `.output`.
 
 A JSON file is an array of rows, each an array, or an object with the columns as keys. In a SQLite database a relation
-is the table of its name; `.output` replaces it. Values are those of JSON (`core.json_values`) in both.
+is the table of its name, which `.output` replaces. Both have values as in JSON (`core.json_values`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ Row = tuple[Any, ...]
 
 
 def read_json(schema: Schema, options: FileOptions, data: bytes) -> list[Row]:
-    """The rows of a JSON file."""
     exact = any(column.type.kind is Kind.DECIMAL for column in schema.columns)
     try:
         found = json.loads(data.decode("utf-8-sig"), parse_float=Decimal if exact else None)
@@ -36,8 +35,8 @@ def read_json(schema: Schema, options: FileOptions, data: bytes) -> list[Row]:
 
 
 def _listed(schema: Schema, row: Any) -> Any:
-    """The row as an array, also if it is an object with the columns as keys. As in Soufflé, null is `nil` where a
-    record must be."""
+    """The row as an array, also from an object with the columns as keys. As in Soufflé, null is `nil` in a record
+    column."""
     if isinstance(row, dict):
         names = [column.name for column in schema.columns]
         if sorted(row) != sorted(names):
@@ -85,12 +84,12 @@ def read_sqlite(schema: Schema, options: FileOptions) -> list[Row]:
     if not schema.columns:
         return [()] * bool(found)
     kinds = [type.kind for type in schema.types]
-    rows = ([_taken(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in found)
+    rows = ([_json_value(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in found)
     return list(_rows(schema, options, rows))
 
 
-def _taken(value: Any, kind: Kind) -> Any:
-    """The value as JSON would have it: SQLite has no booleans, and no integers beyond 64 bits with a sign."""
+def _json_value(value: Any, kind: Kind) -> Any:
+    """The value as in JSON: SQLite has no booleans, and no integers beyond 64 bits with a sign."""
     if kind is Kind.BOOLEAN and value in (0, 1):
         return bool(value)
     return int(value) if kind is Kind.UNSIGNED and isinstance(value, str) and value.isdecimal() else value
@@ -122,7 +121,7 @@ _AFFINITY = {Kind.NUMBER: "INTEGER", Kind.UNSIGNED: "", Kind.FLOAT: "REAL", Kind
 
 
 def _stored(value: Any) -> Any:
-    """The value as SQLite holds it; an integer beyond its range as text."""
+    """The value for SQLite; an integer beyond its range as text."""
     if isinstance(value, int) and value not in NUMBER_RANGE:
         return str(value)
     return to_json(value)

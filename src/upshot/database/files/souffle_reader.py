@@ -1,7 +1,7 @@
-"""Fact files as Soufflé reads them: one row a line, fields between tabs, text without quotes.
+"""Read fact files like Soufflé: one row a line, fields separated by tabs, text without quotes.
 
-Large files are read by Arrow, column by column. Whatever Arrow cannot read exactly as described here is read again line
-by line; that reader is slow and its error names the line, the column and what was found there.
+Arrow reads large files, column by column. A file that Arrow would not read exactly as described here is read line by
+line; that reader is slow, and its errors name the line, the column and the value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 WORTH_ARROW = 1 << 18
-"""Bytes from which Arrow reads the file: below, importing it takes longer than it saves."""
+"""Arrow reads files from this size in bytes: for smaller ones, importing it takes longer than it saves."""
 
 
 def read_facts(schema: Schema, options: FileOptions) -> list[Row] | pa.Table:
@@ -80,7 +80,7 @@ def _missing(schema: Schema, path: Path) -> DataError:
 
 
 def _read_with_arrow(schema: Schema, options: FileOptions, data: bytes | mmap.mmap) -> pa.Table | None:
-    """The table, or None where Arrow would not read exactly what the line reader reads, or finds a fault."""
+    """The table; None if Arrow would read it differently from the line reader, or finds an error."""
     if any(column.type.kind is Kind.RECORD for column in schema.columns):
         return None
     if len(options.delimiter) != 1 or not options.delimiter.isascii() or _has_lone_carriage_return(data):
@@ -137,7 +137,7 @@ def _with_nulls(array: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _has_lone_carriage_return(data: bytes | mmap.mmap) -> bool:
-    """Arrow ends a line at any carriage return, Soufflé only where a line feed follows."""
+    """Arrow ends a line at any carriage return, Soufflé only before a line feed."""
     place = data.find(b"\r")
     if place < 0:
         return False
@@ -146,7 +146,7 @@ def _has_lone_carriage_return(data: bytes | mmap.mmap) -> bool:
 
 
 def _blank_is_a_row(schema: Schema) -> bool:
-    """An empty line is the empty text where text is all there is; elsewhere it is skipped."""
+    """An empty line is the empty text in a relation with one text column; otherwise it is skipped."""
     return schema.arity == 1 and schema.types[0].kind is Kind.SYMBOL
 
 
@@ -178,7 +178,7 @@ class _FactLines:
             yield number, line, line.split(delimiter)
 
     def _quoted(self, text: str) -> Iterator[tuple[int, str, list[str]]]:
-        """A field in quotes may run over line ends; a row is reported at the line it starts on."""
+        """A field in quotes may contain line ends; a row is reported at its first line."""
         lines = _lines_of(text)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._options.delimiter, strict=True)
         start = 1
@@ -228,7 +228,7 @@ class _FactLines:
             raise self._wrong("not-utf8", number, line, 0, len(line), words) from None
 
     def _wrong(self, slug: str, number: int, line: str, start: int, end: int, words: str) -> DataError:
-        # Only this line is at hand; line feeds before it keep its number right.
+        # Only this line is available; line feeds before it keep its number.
         before = "\n" * (number - 1)
         start, end = min(start, len(line)), min(end, len(line))
         span = Span(Source(self._name, before + line), len(before) + start, len(before) + max(end, start))
@@ -238,7 +238,7 @@ class _FactLines:
 
 
 def _misfit(field: str, column: Column, expected: str) -> tuple[str, str]:
-    """Slug and words for a field that is no value of its column."""
+    """Slug and message for a field that is no value of its column."""
     match field:
         case "":
             return "null-in-required-column", f"the field is empty and column `{column.name}` is not nullable"

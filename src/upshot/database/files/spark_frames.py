@@ -1,7 +1,7 @@
-"""Spark DataFrames with the columns of a relation. pyspark is imported only where there is a DataFrame.
+"""Spark DataFrames with the columns of a relation. pyspark is imported only for a DataFrame.
 
-What a value means never changes on the way: types that have nothing in common are refused here, values that do not fit
-are refused by the engine that takes them. Jobs are started by `collected`, `counted` and `holds_null` only.
+The meaning of a value never changes: incompatible types are refused here, values out of range by the engine. Only
+`collected`, `counted` and `holds_null` start jobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS = {
 
 
 def refuse_other_session(frame: Any, session: Any) -> None:
-    """Raises if what the frame's session writes cannot be read by engines on this one."""
+    """Raise if engines of this session cannot read the frame's session."""
     own = frame.sparkSession
     if is_connect(own) != is_connect(session):
         kinds = ("Spark Connect", "a classic session")
@@ -52,13 +52,13 @@ def refuse_other_session(frame: Any, session: Any) -> None:
 
 
 def aligned_frame(frame: Any, schema: Schema) -> Any:
-    """The frame with the relation's columns, by name and in its order, each of a type that holds the same values."""
+    """The frame with the relation's columns, by name and in its order, each of a type with the same values."""
     columns = aligned_columns(frame, schema, frame.columns)
     return frame.select(*columns) if columns else frame
 
 
 def aligned_columns(frame: Any, schema: Schema, names: Sequence[str]) -> list[Any]:
-    """As `aligned_frame`, the columns alone, made of those of the frame with these names."""
+    """The columns of `aligned_frame`, from the frame's columns with these names."""
     types = dict(frame_columns(frame))
     return [
         _column(frame[quoted(name)], types[name], column, schema).alias(column.name)
@@ -78,7 +78,7 @@ def _column(value: Any, spark: Any, column: Column, schema: Schema) -> Any:
     if name == "NullType":
         return value.cast(target)
     if name == "TimestampNTZType":
-        # Without a zone it is UTC, whatever the zone of the session, which a plain cast would take.
+        # Without a zone it is UTC; a plain cast would take the zone of the session.
         return F.concat(value.cast("string"), F.lit("Z")).cast(target)
     return value
 
@@ -93,7 +93,6 @@ def _accepts(kind: Kind, name: str, spark: Any) -> bool:
 
 
 def frame_columns(frame: Any) -> list[tuple[str, Any]]:
-    """Names and Spark types of the frame's columns."""
     return [(field.name, field.dataType) for field in frame.schema.fields]
 
 
@@ -108,7 +107,7 @@ def spark_column_type(name: str, spark: Any, *, nullable: bool) -> Type:
 
 
 def holds_null(frame: Any) -> frozenset[str]:
-    """The columns in which a row has NULL."""
+    """The columns with NULL in a row."""
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional package
 
     possible = [field.name for field in frame.schema.fields if field.nullable]
@@ -121,7 +120,6 @@ def holds_null(frame: Any) -> frozenset[str]:
 
 
 def counted(frame: Any) -> int:
-    """The number of rows of the frame."""
     with spark_errors():
         count: int = frame.count()
     return count
@@ -148,13 +146,12 @@ def collected(frame: Any, schema: Schema) -> pa.Table:
 
 
 def has_delta(session: Any) -> bool:
-    """Test whether the session can read Delta tables."""
     return "io.delta" in (session.conf.get("spark.sql.extensions", "") or "")
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Translate the exceptions of Spark inside the block into ours."""
+    """Translate exceptions of Spark inside the block."""
     try:
         yield
     except Exception as error:
@@ -162,5 +159,5 @@ def spark_errors() -> Iterator[None]:
 
 
 def quoted(name: str) -> str:
-    """A column name as Spark reads it, dots and all."""
+    """A column name as Spark reads it, also with dots."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""Tables in files: Parquet, CSV and Delta, read in this process, or by Spark where the work is done there."""
+"""Read tables in files: Parquet, CSV and Delta, in this process, or by Spark for an engine there."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _EXPANSION = 4
-"""A CSV file takes at most about so many times its size once it is read."""
+"""The approximate ratio of a CSV file's rows in memory to its size."""
 
 
-def read_files(given: str | os.PathLike[str], engine: Engine | None = None) -> Any:
-    """The table that a file or folder holds: an Arrow table, or a DataFrame if the rows are going to Spark."""
+def read_files(location: str | os.PathLike[str], engine: Engine | None = None) -> Any:
+    """The table in a file or folder: an Arrow table, or a DataFrame for an engine on Spark."""
     place = engine if isinstance(engine, PlacedEngine) else None
-    if "://" in str(given):
-        return _of_address(str(given), place)
-    path = Path(given)
+    if "://" in str(location):
+        return _of_address(str(location), place)
+    path = Path(location)
     if not path.exists():
         raise UsageError(f"`{path}` does not exist", code="no-such-file", help="check the path")
     if (path / "_delta_log").is_dir():
@@ -45,7 +45,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
         if place is None or place.holds(_expected(files, format)):
             return files.to_table()
         if format == "csv":
-            # Read here and now, but never whole in memory: Spark's reader guesses other types from the same text.
+            # Converted here, in pieces: Spark's CSV reader would infer other types.
             folder = place.folder()
             ds.write_dataset(files, folder, format="parquet", existing_data_behavior="overwrite_or_ignore")
             path = folder
@@ -56,7 +56,7 @@ def _dataset(path: Path, format: str, place: PlacedEngine | None) -> Any:
 
 
 def _expected(files: Any, format: str) -> int:
-    """Bytes that the local engine would need for the files, about."""
+    """The approximate bytes that the local engine needs for the files."""
     if format == "csv":
         return _EXPANSION * sum(os.path.getsize(file) for file in files.files)
     return bytes_of_rows(files.count_rows(), len(files.schema))
@@ -76,7 +76,7 @@ def _of_address(address: str, place: PlacedEngine | None) -> Any:
 
 
 def _delta(path: Path, place: PlacedEngine | None) -> Any:
-    """A Delta table, by the session if it can read one, otherwise by `deltalake` in this process."""
+    """A Delta table, read by the session if it can, otherwise by `deltalake` in this process."""
     if place is not None and has_delta(place.session):
         with spark_errors():
             return place.session.read.format("delta").load(spark_path(path))

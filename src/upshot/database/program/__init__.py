@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
-    from upshot.database.program import compile, drop, functors, redefine, switch, verify
+    from upshot.database.program import compile, functors, redefine, switch, verify
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["compile", "drop", "functors", "redefine", "switch", "verify"]
+__all__ = ["compile", "functors", "redefine", "switch", "verify"]

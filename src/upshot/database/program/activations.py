@@ -1,4 +1,4 @@
-"""For what rules are active, as items of the program: however often rules are switched, the text does not grow."""
+"""Activations of rules as items of the program: however often rules are switched, the text does not grow."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
-def settled(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items with the activations of each rule replaced by those that say the same in the shortest way.
+def normalized(items: Iterable[Item]) -> tuple[Item, ...]:
+    """The items with the activations of each rule reduced to the fewest with the same meaning.
 
-    `.activate r` and `.deactivate r` make all earlier ones void; a binding that is there is not added again, and one
-    that is taken away goes. One that was never there stays, for `check` to refuse. What is said of a group is said of
-    each of its rules.
+    `.activate r` and `.deactivate r` replace all earlier ones; a present binding is not added again, and a deactivated
+    one is removed. The deactivation of an absent binding stays, for `check` to refuse. An activation of a group is one
+    for each of its rules.
     """
     found: list[Item] = []
     last: dict[str, list[Activation]] = {}
@@ -40,7 +40,6 @@ def settled(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def _groups(items: Iterable[Item]) -> dict[str, list[str]]:
-    """The rules of each group."""
     found: dict[str, list[str]] = {}
     for item in items:
         if isinstance(item, ActiveRule):
@@ -61,12 +60,12 @@ def _after(earlier: list[Activation], item: Activation) -> list[Activation]:
         return bound if same else [*bound, item]
     if not same:
         return [*earlier, item]
-    left = [each for each in bound if each not in same]
-    return left or [replace(item, bindings=())]
+    others = [each for each in bound if each not in same]
+    return others or [replace(item, bindings=())]
 
 
 def without_values(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items of a program whose activations are rows of the database: `X = _` in place of each value."""
+    """The items with `X = _` in place of each value; the values are rows of the database."""
     found: list[Item] = []
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for item in items:
@@ -82,8 +81,8 @@ def without_values(items: Iterable[Item]) -> tuple[Item, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BindingRows:
-    """The rows of the tables with bindings that a text inserts and deletes. Tables of rules that the text `restated`,
-    or made active for all or for nothing, hold what it inserts and nothing else."""
+    """The rows that a text inserts into and deletes from the tables of bindings. The tables of rules that are
+    `restated`, or activated or deactivated as a whole, are replaced by its rows."""
 
     inserted: Mapping[str, Sequence[Row]]
     deleted: Mapping[str, Sequence[Row]]
@@ -105,7 +104,7 @@ class BindingRows:
         return BindingRows(inserted, deleted, frozenset(restated))
 
     def stage(self, engine: Engine, old: Compiled, new: Compiled) -> None:
-        """Stages the rows; `ProgramError` if a rule was not active for values that it is deactivated for."""
+        """Stage the rows; `ProgramError` if a rule is deactivated for values for which it was not active."""
         for rule in new.checked.rules:
             for table in rule.bindings:
                 known = old.checked.schemas.get(table.name)
@@ -133,11 +132,11 @@ def _other_types(rule: CheckedRule, rows: int) -> DataError:
 
 
 def binding_row(rule: CheckedRule, binding: Mapping[str, object]) -> tuple[str, Row]:
-    """The table of a rule's bindings that has these parameters, and the row in it."""
+    """The table of the rule's bindings with these parameters, and the row in it."""
     table = next(each for each in rule.bindings if {column.name for column in each.columns} == binding.keys())
     return table.name, tuple(binding[column.name] for column in table.columns)
 
 
 def _key(item: Activation) -> tuple[str, ...]:
-    """The bindings as text, in any order: Python takes 1, 1.0 and true for equal."""
+    """The bindings as text, in any order: in Python 1, 1.0 and true are equal."""
     return tuple(sorted(print_item(replace(item, active=True, bindings=(each,))) for each in item.bindings))

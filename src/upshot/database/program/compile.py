@@ -1,9 +1,9 @@
-"""From text to plan: read the text, merge it into the program, check the whole, plan it.
+"""Compile a program: parse the text, merge it into the current program, check the whole, plan it.
 
-    text or path ─► parse ─► merge with what is defined ─► check ─► plan
+    text or path ─► parse ─► merge ─► check ─► plan
 
-Each step hands on one immutable artifact, and `Compiled` keeps them all: the database shows them in `explain`, and
-`difference` compares two of them to find what a new definition leaves as it is.
+Each step returns an immutable artifact, and `Compiled` keeps them all: `explain` shows them, and `difference` compares
+two programs to find the views that a definition leaves unchanged.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The program in all its forms: as written (all texts merged), checked, planned. `visible` are the relations a user
-    may name."""
+    """The program as written (all texts merged), checked and planned. `visible` are the relations that users may
+    name."""
 
     program: Program
     checked: CheckedProgram
@@ -48,16 +48,16 @@ class Compiled:
     visible: Mapping[str, Schema]
     rules: ActiveRules
     bindings: BindingRows | None = field(default=None, compare=False)
-    """The activations for values that the text has, to be staged with the program."""
+    """The values for which the text activates rules, to be staged with the program."""
     search_rules: dict[frozenset[str], Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The rules that searches for realizations read, by the requested relations."""
 
     def rule(self, name: str) -> CheckedRule | None:
-        """The active rule of that name, awake or not."""
+        """The active rule with that name, active or not."""
         return next((rule for rule in self.checked.rules if rule.name == name), None)
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The rules of a group; any other name is that of a rule."""
+        """The rules of a group, or the rule with this name."""
         return tuple(rule.name for rule in self.checked.rules if name in rule.groups) or (name,)
 
     def schema(self, name: str) -> Schema:
@@ -67,12 +67,11 @@ class Compiled:
         return self.checked.schemas[name].role is Role.BASE
 
     def home(self, name: str) -> str | None:
-        """The base relation where rows given for `name` are kept: itself, or the hidden part of a view with facts."""
+        """The base relation that stores rows inserted into `name`: itself, or the hidden part of a view with facts."""
         return name if self.is_base(name) else self.checked.input_part.get(name)
 
 
-def nothing() -> Compiled:
-    """The program of a new database."""
+def empty_program() -> Compiled:
     return _compiled(Program(()))
 
 
@@ -89,12 +88,12 @@ def compile_text(text_or_path: str | os.PathLike[str], defined: Compiled, name: 
 
 
 def compile_stored(text: str, name: str) -> Compiled:
-    """The program that a store gives back, and was accepted when it was committed."""
+    """The program of a store, which was checked when it was committed."""
     return _compiled(merged(Program(()), parse_stored(text, name)), stored=True)
 
 
-def asleep(text: str) -> str:
-    """The program with rules that are active for some values asleep."""
+def without_activations(text: str) -> str:
+    """The program text with rules inactive that are active for some values only."""
     program = parse_stored(text, "<stored program>")
     items = [
         replace(item, bindings=(), active=False) if isinstance(item, Activation) and item.bindings else item
@@ -109,7 +108,7 @@ def compile_items(items: tuple[Item, ...], defined: Compiled) -> Compiled:
 
 
 def compile_with_rules(text: str, defined: Compiled) -> Compiled:
-    """Add rules to those of their views."""
+    """Add rules to views."""
     program = parse(text, "<rule>")
     _refuse_other_items(program)
     known = [item for item in defined.program.items if isinstance(item, Rule)]
@@ -131,9 +130,9 @@ def compile_without_rules(text: str, defined: Compiled) -> Compiled:
         if item not in items:
             raise _no_such_rule(item, defined)
         items.remove(item)
-    left = {head.relation for item in items if isinstance(item, Rule) for head in item.heads}
-    bare = {head.relation for item in program.items if isinstance(item, Rule) for head in item.heads} - left
-    # Choices for a view go with its last rule: what is left is a base relation.
+    remaining = {head.relation for item in items if isinstance(item, Rule) for head in item.heads}
+    bare = {head.relation for item in program.items if isinstance(item, Rule) for head in item.heads} - remaining
+    # The options of a view are removed with its last rule: it becomes a base relation.
     items = [item for item in items if not (isinstance(item, ViewDirective) and item.relation in bare)]
     return _compiled(Program(tuple(items), span=defined.program.span), defined.plan)
 
@@ -180,7 +179,7 @@ def _compiled(
 
 
 def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text and its name in messages. A `Path` is read; so is a string that is the name of a .dl or .sql file."""
+    """The text and its name in messages. A `Path` is read; so is a string that names a .dl or .sql file."""
     if isinstance(text_or_path, str):
         path = Path(text_or_path) if _names_a_file(text_or_path) else None
         if path is None:
@@ -197,7 +196,7 @@ def read_program(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _names_a_file(text: str) -> bool:
-    """Test whether a string is a path, existing or not: no program ends this way except in a comment."""
+    """Test whether a string is a path, existing or not: a program can end like one only in a comment."""
     if "\n" in text or "\0" in text or not text.endswith((".dl", ".sql")):
         return False
     return os.path.isfile(text) or _COMMENT.search(text) is None
@@ -221,13 +220,14 @@ def _text_of(path: Path) -> str:
         raise UsageError(message, code="not-utf8", help="save the file as UTF-8") from None
 
 
-# ---- what a new definition leaves as it is ----------------------------------------------------
+# ---- the difference of two programs ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Between two compiled programs. `changed` covers every view of the new plan, generated ones included, that is new,
-    is defined otherwise, or rests on such a view; the lists for the user name only what the user wrote."""
+    """The difference of two compiled programs. `changed` has every view of the new plan, also generated ones, that is
+    new, is defined differently, or depends on such a view; `kept` and `recomputed` name the views that the user
+    wrote."""
 
     changed: frozenset[str]
     kept: tuple[str, ...]
@@ -235,7 +235,7 @@ class Difference:
 
 
 def difference(old: Compiled, new: Compiled) -> Difference:
-    """Compare two programs: the views with the same rules over the same inputs, all the way down, and the others."""
+    """Compare two programs: views with the same rules over the same inputs, transitively, are kept."""
     before, after = _definitions(old), _definitions(new)
     changed = {name for name, definition in after.items() if before.get(name) != definition}
     below = inputs(new.plan.normal)
@@ -251,7 +251,7 @@ def difference(old: Compiled, new: Compiled) -> Difference:
 
 
 def _definitions(compiled: Compiled) -> Mapping[str, Any]:
-    """For each relation of the plan whatever its rows depend on, in a form that compares."""
+    """For each relation of the plan all that its rows depend on, in a comparable form."""
     normal, strategies, on_demand = compiled.plan.normal, compiled.plan.strategies, compiled.plan.on_demand.strategies
     clauses: dict[str, set[Any]] = {name: set() for name in normal.schemas}
     for clause in normal.clauses:

@@ -1,8 +1,7 @@
-"""The program a database holds: texts merged item by item, so that every span still leads to the text it came from.
+"""Merge program texts item by item, so that every span still leads to its text.
 
-A text that declares a relation again, or gives rules for it, replaces what was there: the newest text that mentions a
-relation owns its declaration and all of its rules; the constraints that stand with a declaration come and go with it.
-Relations a text does not mention stay as they are.
+A text that declares a relation, or gives rules for it, replaces the former declaration and all former rules; the
+constraints in a declaration are replaced with it. Relations that a text does not mention stay unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from upshot.check.short_forms import named_forms
-from upshot.database.program.activations import settled
+from upshot.database.program.activations import normalized
 from upshot.syntax.ast import (
     Activation,
     ActiveRule,
@@ -32,14 +31,14 @@ from upshot.syntax.ast import (
 
 
 def merged(old: Program, new: Program) -> Program:
-    """The old program with everything the new text mentions replaced by what the new text says."""
+    """The old program with everything that the new text mentions replaced."""
     declared = {item.name for item in new.items if isinstance(item, Declaration)}
     ruled = {head.relation for item in new.items if isinstance(item, Rule | DisjunctiveRule) for head in item.heads}
     denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
     restated = {_settings_key(item) for item in new.items} - {None}
     parts = _parts_of(old, declared | ruled | denied)
     replaced = {name for item in old.items for name in _constraints_of(item, declared | denied)}
-    gone = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
+    removed = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
     declared |= parts
     kept: list[Item] = []
     for item in old.items:
@@ -58,18 +57,18 @@ def merged(old: Program, new: Program) -> Program:
                 stated = declared | ruled | denied | replaced
                 kept += [item] * (name not in stated and _settings_key(item) not in restated)
             case Directive(relation=relation) | ViewDirective(relation):
-                kept += [item] * (relation not in declared | gone and _settings_key(item) not in restated)
+                kept += [item] * (relation not in declared | removed and _settings_key(item) not in restated)
             case TypeDeclaration() | ActiveRule() | FunctorDeclaration():
                 kept += [item] * (_settings_key(item) not in restated)
             case Activation(rule):
                 kept += [item] * (("rule", rule) not in restated)
             case Ignored():
                 kept.append(item)
-    return Program(settled((*kept, *new.items)), span=new.span)
+    return Program(normalized((*kept, *new.items)), span=new.span)
 
 
 def without(program: Program, name: str) -> Program:
-    """The program with all items of one relation, or of one active rule, taken out."""
+    """The program without the items of one relation or active rule."""
     own = {name, *_parts_of(program, {name})}
     names = {*own, *(each for item in program.items for each in _constraints_of(item, {name}))}
     kept: list[Item] = []
@@ -95,22 +94,22 @@ def without(program: Program, name: str) -> Program:
 
 
 def _parts_of(program: Program, owners: Collection[str]) -> set[str]:
-    """The views that were made for these, which come and go with them."""
+    """The generated parts of these views, which are replaced with them."""
     return {item.name for item in program.items if isinstance(item, Declaration) and item.part_of in owners}
 
 
 def _constraints_of(item: Item, relations: Collection[str]) -> list[str]:
-    """The constraints that the item states if it declares one of these relations."""
+    """The constraints in the item, if it declares one of these relations."""
     return constraint_names(item) if isinstance(item, Declaration) and item.name in relations else []
 
 
 def constraint_names(declaration: Declaration) -> list[str]:
-    """The constraints that stand with a declaration."""
+    """The constraints in a declaration."""
     return [name for name, _ in named_forms(declaration)]
 
 
 def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:
-    """The rule with the heads of these relations struck out; nothing if no head is left."""
+    """The rule without the heads of these relations; nothing if no head remains."""
     heads = tuple(head for head in rule.heads if head.relation not in names)
     if heads == rule.heads:
         return [rule]
@@ -118,7 +117,7 @@ def _without_heads(rule: Rule, names: Collection[str]) -> list[Item]:
 
 
 def _settings_key(item: Item) -> tuple[str, str] | None:
-    """The key under which a later item of the same kind replaces an earlier one."""
+    """The key under which a later item replaces an earlier one."""
     match item:
         case Directive(kind, relation):
             return kind, relation

@@ -1,4 +1,4 @@
-"""Functions of users in a database: registered, and refreshed or replaced as a change of what they mean."""
+"""User functions of a database: registered; replaced or refreshed as a definition."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from upshot.values.functors import MARK
 
 
 def register(state: DatabaseState, name: str, code: Callable[..., Any] | Fold, *, arrow: bool) -> Definition | None:
-    """Let rules call the code; everything that calls a function with other code so far is computed again."""
+    """Register the code; views that call a function with other code are recomputed."""
     if not (callable(code) or isinstance(code, Fold)) or not isinstance(name, str) or not name.isidentifier():
         message = f"`{name}` must be a name, and its code callable"
         raise UsageError(message, code="wrong-argument", help='as in db.function("f", lambda x: x + 1)')
     functions, function = state.functions, UserFunction(code, arrow)
-    declared, former = _declared(state).get(name), functions.registered.get(name)
-    if declared is not None and (declared.stateful or former not in (None, function)):
-        return _renewed(state, declared, function)
+    declared, old = _declared(state).get(name), functions.registered.get(name)
+    if declared is not None and (declared.stateful or old not in (None, function)):
+        return _next_revision(state, declared, function)
     functions.registered[name] = function
     return None
 
 
 def refresh(state: DatabaseState, name: str) -> Definition:
-    """The next revision of a stateful function."""
+    """Recompute the values of a stateful function."""
     known = _declared(state)
     if name not in known:
         hint = did_you_mean(name, known) or f"declare it: `.functor {name}(x: number): number stateful`"
@@ -43,23 +43,23 @@ def refresh(state: DatabaseState, name: str) -> Definition:
             code="pure-function",
             help=f"declare it `stateful`: `.functor {name}(…): … stateful`",
         )
-    found = _renewed(state, known[name], None)
+    found = _next_revision(state, known[name], None)
     assert found is not None
     return found
 
 
-def _renewed(state: DatabaseState, declared: FunctorDeclaration, code: UserFunction | None) -> Definition | None:
-    """The next revision of a function, with other code or the same; nothing of a pure one that no rule calls."""
+def _next_revision(state: DatabaseState, declared: FunctorDeclaration, code: UserFunction | None) -> Definition | None:
+    """The next revision of a function, with other code or the same; None for a pure one that no rule calls."""
     with state.writing("refresh a function"):
         renewed = compile_items((replace(declared, revision=declared.revision + 1),), state.compiled)
-        former = state.compiled.checked.functors[f"{MARK}{declared.name}"]
-        with state.functions.replacing(former, code):
-            in_use = declared.stateful or _is_followed(state, former) or difference(state.compiled, renewed).changed
+        old = state.compiled.checked.functors[f"{MARK}{declared.name}"]
+        with state.functions.replacing(old, code):
+            in_use = declared.stateful or _is_followed(state, old) or difference(state.compiled, renewed).changed
             return redefine(state, renewed) if in_use else None
 
 
 def _is_followed(state: DatabaseState, functor: str) -> bool:
-    """True if somebody follows a query that calls the function."""
+    """Test whether a followed query calls the function."""
     return bool(state.live) and live.layer.calls(state.live.by_answer.values(), functor)
 
 

@@ -1,4 +1,4 @@
-"""The program as a store keeps it: its text, and behind it the files that it came from, for the places in messages."""
+"""The program in a store: its text, and the files that it came from, for the locations in messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from upshot.syntax import print_program
 from upshot.syntax.ast import Item, Program
 
 LARGEST = 1 << 20
-"""Characters of files that are kept; of larger ones messages name the stored program."""
+"""The most characters of files that are stored; beyond it messages name the stored program."""
 _FILES = re.compile(r"\n// files: (\[.*\])\n\Z")
 
 
 def stored_text(program: Program) -> str:
-    """The text for a store. The files are a comment, so that every reader of programs understands it."""
+    """The text for a store. The files are in a comment, so that every reader of programs accepts it."""
     found = dict.fromkeys(item.span.source for item in program.items if item.span is not None)
     files = [(source.name, source.text) for source in found if not source.name.startswith("<")]
     text = print_program(program)
@@ -26,19 +26,19 @@ def stored_text(program: Program) -> str:
 
 
 def program_text(text: str) -> str:
-    """The program alone."""
+    """The text without the files."""
     return _FILES.sub("", text)
 
 
 def parse_stored(text: str, name: str) -> Program:
-    """The program of a store. Items that are in one of its files have their places there, others in the text."""
+    """The stored program. Items of its files have their locations there, others in the stored text."""
     program, found = parse_either(program_text(text), name), _FILES.search(text)
     if found is None:
         return program
     places: dict[Item, Item] = {}
     for file, content in json.loads(found[1]):
         try:
-            # What a file includes or defines elsewhere may be missing here: its items keep their places in the text.
+            # A file may depend on definitions that are missing here: its items are located in the stored text.
             places |= {item: item for item in parse_either(content, file).items}
         except ProgramError:
             continue

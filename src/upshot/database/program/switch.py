@@ -1,8 +1,8 @@
-"""Rules that are made active or put to sleep while the database runs.
+"""Activate and deactivate rules.
 
-Values of parameters are rows of a hidden relation that the rule's condition reads, so that one more is a change like
-any other: it costs what it touches, whatever the rule is active for already. Only the first values for a combination of
-parameters, and the rule as a whole, change the program.
+Values of parameters are rows of a hidden relation that the rule's condition reads, so that one more is a normal change:
+it costs what it affects. Only the first values for a combination of parameters, and the rule as a whole, change the
+program.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def switch(state: DatabaseState, name: str, bindings: Mapping[str, Any], *, active: bool) -> Definition:
-    """Makes a rule, or the rules of a group, active for these values of parameters, or takes them away; without any,
-    for all values, or for none."""
+    """Activate or deactivate a rule, or the rules of a group, for these values of parameters; without any, for all
+    values."""
     values = tuple((parameter, binding(parameter, value)) for parameter, value in bindings.items())
     items = [Activation(rule, values, active) for rule in state.compiled.members(name)]
     rows = [_row(state, item) for item in items] if values else [None]
@@ -41,7 +41,7 @@ def switch(state: DatabaseState, name: str, bindings: Mapping[str, Any], *, acti
 
 
 def _row(state: DatabaseState, item: Activation) -> tuple[CheckedRule, str, Row] | None:
-    """The row that an activation is; None if the rule has no table for such rows."""
+    """The activation as a row; None if the rule has no table for it."""
     rule = state.compiled.rule(item.rule)
     names = {name for name, _ in item.bindings}
     if rule is None or not any({column.name for column in table.columns} == names for table in rule.bindings):

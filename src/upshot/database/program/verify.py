@@ -1,4 +1,4 @@
-"""The check that nothing drifted: every view computed afresh and compared with what is stored."""
+"""Verify stored views: recompute every view and compare."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from upshot.syntax.ast import Aggregate, Atom, Call
 from upshot.values.functors import bare_name, is_functor
 
 _LARGE = 50_000
-"""Rows from which on a table is handed over where it is."""
+"""Larger tables are passed on without collecting their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The relations that were compared and found equal: the declared views and their number of rows. The views
-    generated from their rules were compared as well."""
+    """The compared relations: the declared views and their number of rows. Generated views were compared too."""
 
     views: tuple[str, ...]
     rows: int
 
 
 def verify(state: DatabaseState) -> Verified:
-    """The declared views; each view, generated ones included, equals its recomputation, or `VerifyError`."""
+    """Compare each view, also generated ones, with its recomputation; `VerifyError` if one differs."""
     with state.writing("verify") as engine:
         fresh = state.make_engine()
         try:
@@ -50,7 +49,7 @@ def _verified(state: DatabaseState, engine: Engine, fresh: Engine) -> Verified:
     fresh.install(_all_stored(state))
     for name, schema in normal.schemas.items():
         if schema.role is Role.BASE and engine.size(name):
-            fresh.insert(name, _as_given(engine.rows(name), engine))
+            fresh.insert(name, _transferable(engine.rows(name), engine))
     fresh.propagate()
     fresh.accept()
     views = [schema for schema in normal.schemas.values() if schema.role is not Role.BASE]
@@ -69,7 +68,7 @@ def _verified(state: DatabaseState, engine: Engine, fresh: Engine) -> Verified:
 
 
 def _cure(clauses: Sequence[Clause], differing: Iterable[str]) -> str:
-    """Suspect the functions that views which differ are computed with; without any, the engine."""
+    """The help: suspect the functions that differing views call; without any, the engine."""
     functions, waiting, seen = set[str](), list(differing), set[str]()
     while waiting:
         name = waiting.pop()
@@ -89,24 +88,26 @@ def _cure(clauses: Sequence[Clause], differing: Iterable[str]) -> str:
 
 
 def _all_stored(state: DatabaseState) -> ProgramPlan:
-    """The plan under which every view is computed from its rules and stored: a view on demand is compared with that."""
+    """The plan with every view stored: views on demand are compared with that."""
     plan = state.compiled.plan
     return compile_program(replace(plan.source, options={})) if plan.on_demand.strategies else plan
 
 
 def _differences(schema: Schema, stored: Engine, fresh: Engine) -> Iterable[str]:
     size = stored.size(schema.name)
-    if size == fresh.size(schema.name) and stored.contains_all(schema.name, _as_given(fresh.rows(schema.name), fresh)):
+    if size == fresh.size(schema.name) and stored.contains_all(
+        schema.name, _transferable(fresh.rows(schema.name), fresh)
+    ):
         return
-    have, want = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
-    for row in Rows.of(schema, list(have - want)).sorted():
+    actual, expected = row_set(stored.rows(schema.name)), row_set(fresh.rows(schema.name))
+    for row in Rows.of(schema, list(actual - expected)).sorted():
         yield f"{fact(schema, row)} is stored but not derived"
-    for row in Rows.of(schema, list(want - have)).sorted():
+    for row in Rows.of(schema, list(expected - actual)).sorted():
         yield f"{fact(schema, row)} is derived but not stored"
 
 
-def _as_given(rows: Rows, engine: Engine) -> Any:
-    """Rows of one engine for another: from Spark to Spark, many of them are not collected on the way."""
+def _transferable(rows: Rows, engine: Engine) -> Any:
+    """Rows of one engine for another: many rows on Spark are not collected in between."""
     if not rows.schema.columns:
         return list(rows)
     is_large = len(rows) > _LARGE and placement_of(engine).engine == "spark"

@@ -1,4 +1,4 @@
-"""A row that is not there: how near rules come to it, and what would bring it about."""
+"""The answer of `why_not`: the near misses of rules for an absent row, and the realizations that would insert it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from upshot.reasons.failure import FIX, FIXES, Failure
 from upshot.revise.request import Bounds, Key, Request
 
 SHOWN = 3
-"""Realizations that are shown with the rules."""
+"""The default number of realizations in the answer."""
 SECONDS, SECONDS_ON_SPARK = 2.0, 30.0
 NAMED = 2
-"""Changes of views beside the one asked about that are named; of more only their number is told."""
+"""The most changes of other views that are named; of more only their number is shown."""
 
 
 def usual_seconds(placement: Placement) -> float:
@@ -29,13 +29,13 @@ def usual_seconds(placement: Placement) -> float:
 
 
 class Fixing:
-    """Looks for what would bring a row about, in the state in which it was found missing."""
+    """The search for realizations of a row, in the state in which it was absent."""
 
     def __init__(self, state: DatabaseState, key: Key) -> None:
         self._state, self._key, self._version = state, key, state.version
-        self._told: dict[tuple[int, float | None], Failure] = {}
+        self._fixes: dict[tuple[int, float | None], Failure] = {}
 
-    def ways(
+    def realizations(
         self, limit: int | None, frozen: Iterable[str], cost: Mapping[str, float] | None, bounds: Bounds | None
     ) -> Realizations:
         state = self._state
@@ -53,15 +53,15 @@ class Fixing:
         preferences = preferences_of(state, frozen, cost)
         return Realizations(state, request, preferences, bounds_of(bounds), limit=limit_of(limit))
 
-    def told(self, count: int, seconds: float | None) -> Failure:
-        """The first of them as a part of the answer; looked for once."""
-        if (count, seconds) not in self._told:
+    def with_fixes(self, count: int, seconds: float | None) -> Failure:
+        """The first realizations as a part of the answer; searched once."""
+        if (count, seconds) not in self._fixes:
             try:
-                self._told[count, seconds] = self._found(count, seconds)
+                self._fixes[count, seconds] = self._found(count, seconds)
             except Error as error:
-                # Whoever only prints an answer is told why there is nothing more to it, and not stopped.
-                return not_looked_for(error.message)
-        return self._told[count, seconds]
+                # Printing an answer does not fail: it shows why there are no fixes.
+                return not_searched(error.message)
+        return self._fixes[count, seconds]
 
     def _found(self, count: int, seconds: float | None) -> Failure:
         constraint = self._state.compiled.checked.constraints.get(self._key[0])
@@ -70,8 +70,8 @@ class Fixing:
             return Failure(FIXES, "would be rejected", note=note, details={"status": NONE, "reason": note})
         if seconds is None:
             seconds = usual_seconds(placement_of(self._state.engine))
-        ways = self.ways(count, (), {}, Bounds(seconds=seconds))
-        return told_fixes(tuple(map(told_fix, ways)), ways.status, ways.reason)
+        realizations = self.realizations(count, (), {}, Bounds(seconds=seconds))
+        return fixes_part(tuple(map(fix_part, realizations)), realizations.status, realizations.reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,12 +93,12 @@ class Absence(Failure):
         cost: Mapping[str, float] | None = None,
         bounds: Bounds | None = None,
     ) -> Realizations:
-        """The realizations that would bring the row about, as `db.realize` gives them: each found when it is asked
-        for, and `db.apply` commits one."""
+        """The realizations that would insert the row, as from `db.realize`: each computed on demand, and `db.apply`
+        commits one."""
         assert self.fixing is not None, "made by `of`"
-        return self.fixing.ways(limit, frozen, cost, bounds)
+        return self.fixing.realizations(limit, frozen, cost, bounds)
 
-    def told(self, fixes: int = SHOWN, seconds: float | None = None) -> Failure:
+    def with_fixes(self, fixes: int = SHOWN, seconds: float | None = None) -> Failure:
         """The answer with the first realizations as its last part."""
         if isinstance(fixes, bool) or not isinstance(fixes, int) or fixes < 0:
             message = "`fixes` must be a non-negative integer"
@@ -106,7 +106,7 @@ class Absence(Failure):
         if seconds is not None and not is_amount(seconds):
             message = "`seconds` must be a non-negative number"
             raise UsageError(message, code="wrong-argument", help="as in seconds=10")
-        return self.with_last(*([self.fixing.told(fixes, seconds)] if fixes and self.fixing is not None else []))
+        return self.with_last(*([self.fixing.with_fixes(fixes, seconds)] if fixes and self.fixing is not None else []))
 
     def with_last(self, *parts: Failure) -> Failure:
         """The answer with these as its last parts."""
@@ -114,29 +114,27 @@ class Absence(Failure):
         return Failure(**{**plain, "parts": (*self.parts, *parts)})
 
     def text(self, *, depth: int | None = None, fixes: int = SHOWN, seconds: float | None = None) -> str:
-        """The tree as indented text, to a depth if told."""
-        return self.told(fixes, seconds).text(depth=depth)
+        """The tree as indented text, to a depth if given."""
+        return self.with_fixes(fixes, seconds).text(depth=depth)
 
     def json(self, *, fixes: int = SHOWN, seconds: float | None = None) -> str:
-        """The tree as JSON."""
-        return self.told(fixes, seconds).json()
+        return self.with_fixes(fixes, seconds).json()
 
     def as_dict(self, *, fixes: int = SHOWN, seconds: float | None = None) -> dict[str, Any]:
-        """The tree as what JSON can hold."""
-        return self.told(fixes, seconds).as_dict()
+        """The tree as JSON values."""
+        return self.with_fixes(fixes, seconds).as_dict()
 
     def svg(self, *, fixes: int = SHOWN, seconds: float | None = None) -> str:
-        """The tree as an SVG document."""
-        return self.told(fixes, seconds).svg()
+        return self.with_fixes(fixes, seconds).svg()
 
 
 def absence(failure: Failure, state: DatabaseState, key: Key) -> Absence:
-    """The answer about a row that does not hold, with a search for what makes it true."""
+    """The answer for an absent row, with a search for its fixes."""
     kept = {each.name: getattr(failure, each.name) for each in fields(Failure)}
     return Absence(**kept, fixing=Fixing(state, key))
 
 
-def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
+def fixes_part(found: Sequence[Failure], status: str, reason: str) -> Failure:
     """The result of a search for fixes, as the last part of an answer."""
     details = {"status": status, "reason": reason}
     if not found:
@@ -151,17 +149,17 @@ def told_fixes(found: Sequence[Failure], status: str, reason: str) -> Failure:
     return Failure(FIXES, _WOULD, parts=tuple(found), note=words, details=details)
 
 
-def not_looked_for(reason: str) -> Failure:
-    """The last part of an answer that says why there is nothing more to it."""
+def not_searched(reason: str) -> Failure:
+    """The last part of an answer if there was no search."""
     return Failure(FIXES, _WOULD, note=f"not searched: {reason}")
 
 
 _WOULD = "becomes true with"
 
 
-def told_fix(way: Realization, shows: Callable[[str], bool] = lambda name: True) -> Failure:
-    """One realization on a line: its base changes, and what there is to say about them. `shows` says of which relations
-    and rules more is told."""
+def fix_part(way: Realization, shows: Callable[[str], bool] = lambda name: True) -> Failure:
+    """One realization on a line: its base changes, with notes. `shows` selects the relations and rules that are
+    shown."""
     notes = [f"{each.name} is a fresh {each.type}" for each in way.placeholders]
     notes += [f"where {condition}" for condition in way.conditions]
     beside = [(sign, name, row) for sign, name, row, asked in way.view_changes() if not asked and shows(name)]

@@ -20,7 +20,7 @@ from upshot.core.errors import UsageError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
 from upshot.database.engines import local_engine
-from upshot.database.program.compile import compile_items, nothing
+from upshot.database.program.compile import compile_items, empty_program
 from upshot.database.program.redefine import redefine
 from upshot.database.state import DatabaseState
 from upshot.engine.limits import Limits
@@ -54,8 +54,8 @@ Fact = tuple[str, Row]
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """`models`: at most as many as asked for, each a mapping from the undecided relations to their rows; `complete` if
-    there are no others. `cautious` is what all models have, `brave` what some model has, of all there are."""
+    """`models`: at most `limit` models, each a mapping from the undecided relations to their rows; `complete` if there
+    are no others. `cautious` has the rows of all models, `brave` those of any model, of all that exist."""
 
     models: tuple[Mapping[str, Rows], ...]
     complete: bool
@@ -71,7 +71,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class GroundRule:
-    """A rule for one choice of its variables: one of the heads, if all of `true` hold and none of `false`."""
+    """A rule instance: one of the heads is true if all of `true` are and none of `false` is."""
 
     heads: tuple[Fact, ...]
     true: tuple[Fact, ...]
@@ -79,7 +79,7 @@ class GroundRule:
 
 
 def models(state: DatabaseState, limit: int | None) -> Models:
-    """The perfect models of the program over the rows there are."""
+    """The perfect models of the program over the current rows."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise UsageError("`limit` must be a positive integer", code="wrong-argument", help="as in db.models(limit=10)")
     items = state.compiled.program.items
@@ -117,8 +117,8 @@ def _warning(items: Iterable[Item]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Conjunction:
-    """One conjunction of a rule, with variables for all values of undecided literals; `view` finds its instances.
-    `columns` are the variables with the terms that give their values."""
+    """One conjunction of a rule, with variables for all values of undecided literals; `view` has its instances.
+    `columns` are the variables with the terms for their values."""
 
     view: str
     heads: tuple[Atom, ...]
@@ -132,12 +132,12 @@ class _Grounding:
         self._names = part.relations
 
     def instances(self) -> list[GroundRule]:
-        """All instances of the undecided rules over what could be true."""
+        """All instances of the undecided rules over the rows that are true in some model."""
         from upshot.database.database import Database  # noqa: PLC0415 - which has this module
 
         parts = [each for number, rule in enumerate(self._rules()) for each in self._conjunctions(rule, number)]
         limits = Limits(functions=self._state.functions)
-        scratch_state = DatabaseState(partial(local_engine, limits), local_engine(limits), nothing())
+        scratch_state = DatabaseState(partial(local_engine, limits), local_engine(limits), empty_program())
         scratch_state.engine.install(scratch_state.compiled.plan)
         scratch_state.engine.accept()
         with Database(state=scratch_state) as scratch:
@@ -152,7 +152,7 @@ class _Grounding:
             ]
 
     def _rules(self) -> Iterator[tuple[tuple[Atom, ...], Formula | None, bool]]:
-        """Heads and bodies; of a rule with several heads that all hold, one each; of a constraint, no head."""
+        """Heads and bodies; of a rule with several true heads, one each; of a constraint, no head."""
         for rule in self._part.rules:
             if isinstance(rule, DisjunctiveRule):
                 yield rule.heads, rule.body, True
@@ -192,8 +192,8 @@ class _Grounding:
             yield _Conjunction(view, tuple(made), tuple(found), columns)
 
     def _plain(self, atom: Atom, taken: set[str]) -> tuple[Atom, dict[str, Term]]:
-        """The atom with variables and constants only, and the terms that some of the variables stand for. A constant
-        NULL is one of a head; in a body it is equal to nothing."""
+        """The atom with variables and constants only, and the terms for new variables. A constant NULL occurs in a head
+        only; in a body it is equal to nothing."""
         args: list[Term] = []
         values: dict[str, Term] = {}
         for term in atom.args:
@@ -211,8 +211,7 @@ class _Grounding:
         return isinstance(inner, Atom) and inner.relation in self._names
 
     def _items(self, parts: Sequence[_Conjunction]) -> tuple[Item, ...]:
-        """The relations there are, and what could be true over them: alternatives all hold, and what is negated and
-        undecided does not count."""
+        """The program for grounding: all alternatives hold, and undecided negated literals are omitted."""
         items = self._state.compiled.program.items
         made: list[Item] = [each for each in items if isinstance(each, TypeDeclaration | FunctorDeclaration)]
         made += [
@@ -230,7 +229,7 @@ class _Grounding:
         return tuple(made)
 
     def _fill(self, scratch: Database) -> None:
-        """Put the rows of all relations that are decided, views among them, where the rules look for them."""
+        """Insert the rows of all decided relations, also of views."""
         with scratch.transaction() as tx:
             for name in sorted(scratch.schemas.keys() & self._state.compiled.visible.keys()):
                 rows = list(self._state.engine.rows(name))
@@ -255,7 +254,7 @@ class _Grounding:
     def _matching(self, atom: Atom, binding: Mapping[str, Any], rows: Iterable[Row]) -> Iterator[Fact]:
         wanted = [None if isinstance(term, Wildcard) else (_value(term, binding),) for term in atom.args]
         for row in rows:
-            # NULL matches nothing, as in every literal; not-a-number is one object, and itself.
+            # NULL matches nothing, as in every literal; NaN is one object.
             if all(
                 each is None or (each[0] is not None and each == (value,))
                 for each, value in zip(wanted, row, strict=True)
@@ -267,7 +266,7 @@ _TRUE = Test("true", ())
 
 
 def _same(row: Row) -> Row:
-    """The row with one object for all that is not a number."""
+    """The row with one object for every NaN."""
     return tuple(math.nan if value != value else value for value in row)
 
 
@@ -321,7 +320,7 @@ def _solved(instances: Sequence[GroundRule], schemas: Mapping[str, Schema], limi
 def _enumerated(
     instances: Sequence[GroundRule], limit: int | None, mode: str = "auto"
 ) -> tuple[list[frozenset[Fact]], bool]:
-    """The stable models, and whether these are all; in the other modes the last one is the answer."""
+    """The stable models, and whether these are all; in the modes `cautious` and `brave` the last one is the answer."""
     try:
         import clingo  # noqa: PLC0415 - only here
     except ImportError:

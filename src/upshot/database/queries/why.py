@@ -1,4 +1,4 @@
-"""Derivations of rows: the explanations that a database gives of its own state."""
+"""The explanations of a database: derivations of rows, absent rows, changed rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class _One:
-    """No limit was given: one derivation is asked for, not an iterator."""
+    """The default of `limit`: return one derivation instead of an iterator."""
 
 
 ONE = _One()
@@ -92,8 +92,8 @@ def causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) ->
         return found
 
 
-class AsksWhy:
-    """The part of a database that explains rows."""
+class Explains:
+    """The methods of a database that explain rows."""
 
     _state: DatabaseState
 
@@ -109,11 +109,11 @@ class AsksWhy:
         self, view: str, row: Iterable[Any], *, limit: int | _One | None = ONE, bounds: int | None = None
     ) -> Derivation | Iterator[Derivation]:
         """The smallest derivation of a row of a view, a constraint, a base relation, or the condition of an active
-        rule: the lowest, each part of it again the lowest, and of those the one with the fewest nodes.
+        rule: the lowest, with every part the lowest too, and of those the one with the fewest nodes.
 
         With a `limit`, that many derivations, or all if it is None, the smallest first and the others by height, each
-        found when it is asked for. Nothing is stored; at most `bounds` rule instances are looked at (250,000 unless
-        told), or a `LimitError` is raised.
+        computed on demand. Nothing is stored; at most `bounds` rule instances are read (by default 250,000), or a
+        `LimitError` is raised.
         """
         with self._state.reading() as engine:
             key = _requested_key(self._state, view, row)
@@ -127,10 +127,10 @@ class AsksWhy:
         return islice(chain([first], self._each(others, self._state.version)), most)
 
     def why_not(self, view: str, row: Iterable[Any], *, depth: int = 1, bounds: int | None = None) -> Absence:
-        """Explain an absent row: for each rule the literals that hold and the rows that are missing or block it,
-        rules that fail by the fewest literals first. With a `depth` of 2 or more, missing rows of views are explained
-        in turn, and rows that block are derived. At most `bounds` instances are visited. The answer has `fixes`, base
-        changes that would derive the row, and shows the first of them."""
+        """Explain an absent row: for each rule the literals that hold and the rows that are missing or block it, rules
+        that fail by the fewest literals first. With a `depth` of 2 or more, missing rows of views are explained in
+        turn, and blocking rows are derived. At most `bounds` instances are read. The answer has `fixes`, base changes
+        that would derive the row, and shows the first of them."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UsageError("`depth` must be a positive integer", code="wrong-argument", help="as in depth=2")
         with self._state.reading() as engine:
@@ -145,9 +145,9 @@ class AsksWhy:
     def why_changed(
         self, view: str, row: Iterable[Any], version: int | None = None, *, bounds: int | None = None
     ) -> RowChange:
-        """The derivation that a row gained or lost with a version, the last one unless told: down to the base rows that
-        came or went with it, and its transaction. Any version that the log of a durable database still holds can be
-        asked about, as long as the program has not changed since; without a store only the last commit."""
+        """The derivation that a row gained or lost with a version, by default the last one: down to the base rows that
+        it inserted or deleted, and its transaction. A durable database explains any version in its log, if the program
+        has not changed since; without a store only the last commit."""
         state = self._state
         with state.writing("explain a change") as engine:
             condition = _virtual_condition(state, view)
@@ -155,24 +155,24 @@ class AsksWhy:
             key = _key_of(schema, row)
             if condition is None:
                 engine.contains(*key)
-            asked = state.version if version is None else version
-            refuse_unknown(state, asked)
+            version = state.version if version is None else version
+            refuse_unknown(state, version)
             states = PastStates(state, engine)
             try:
-                worlds = [states.world(each) for each in (asked, asked - 1)]
-                held = worlds if condition is None else [ConditionState(each, program, schema) for each in worlds]
-                after, before = (reasons_in(each, program, _bounds(bounds)) for each in held)
-                changed = Changed(program, after, before, moment_of(state, asked))
+                worlds = [states.world(each) for each in (version, version - 1)]
+                explained = worlds if condition is None else [ConditionState(each, program, schema) for each in worlds]
+                after, before = (reasons_in(each, program, _bounds(bounds)) for each in explained)
+                changed = Changed(program, after, before, moment_of(state, version))
                 change = changed.status(key)
                 if not change:
-                    raise row_not_changed(state, key, asked, program)
+                    raise row_not_changed(state, key, version, program)
                 return RowChange(change, changed.moment, changed.derivation(key, change))
             finally:
                 states.close()
 
     def row_history(self, view: str, row: Iterable[Any]) -> tuple[PastChange, ...]:
-        """The commits that inserted or deleted a row of a relation or view, the oldest first, as far as the log of a
-        durable database reaches: each with `version`, `change`, `time` and `meta`."""
+        """The commits that inserted or deleted a row of a relation or view, oldest first, as far as the log reaches:
+        each with `version`, `change`, `time` and `meta`."""
         state = self._state
         with state.reading():
             key = _requested_key(state, view, row)
@@ -184,11 +184,11 @@ class AsksWhy:
             return row_history(state.journal.store, key, state.version)
 
     def explained_schema(self, view: str) -> Schema:
-        """The columns of the rows that `view` is asked about: a relation, or a rule whose condition is kept."""
+        """The columns of the rows that `view` explains: of a relation, or of the condition of a rule."""
         return explained_schema(self._state, view)
 
     def _each(self, others: Iterator[Derivation], version: int) -> Iterator[Derivation]:
-        """The derivations, each found when it is asked for, as long as the database stays as it is."""
+        """The derivations, each computed on demand, while the database is unchanged."""
         while True:
             with self._state.reading():
                 if self._state.version != version:
@@ -201,12 +201,12 @@ class AsksWhy:
             yield tree
 
     def _with_moments(self, tree: Derivation) -> Derivation:
-        """The tree with the versions that its base facts came with, where they are kept."""
+        """The tree with the versions that inserted its base facts, where they are known."""
         facts = ((n.relation, n.row) for n in tree.nodes if n.kind == BASE and n.relation and n.row is not None)
         return with_moments(tree, self._moments(facts))
 
     def _moments(self, named: Iterable[Key]) -> dict[Key, Moment]:
-        """The transactions that base facts came with, by the names that users know, where they are kept."""
+        """The transactions that inserted base facts, by the names that users know, where they are known."""
         state, facts = self._state, set(named)
         if state.journal is None:
             return {}
@@ -217,12 +217,12 @@ class AsksWhy:
 
 
 def _requested_key(state: DatabaseState, view: str, row: Iterable[Any]) -> Key:
-    """The row as it is kept, under the relation that keeps it."""
+    """The row as it is stored, with its relation."""
     return _key_of(explained_schema(state, view), row)
 
 
 def _virtual_condition(state: DatabaseState, name: str) -> tuple[CheckedProgram, Schema] | None:
-    """The program with the condition of a rule as a view, if it has none."""
+    """The program with the condition of a rule as a view, if it has no view."""
     rule = state.compiled.rule(name)
     return None if rule is None or rule.becomes is not None else condition_program(state, rule)
 
@@ -233,7 +233,7 @@ def _key_of(schema: Schema, row: Iterable[Any]) -> Key:
 
 
 def _as_stored(value: Any, type: Type) -> Any:
-    """The number or record as its column holds it; what does not fit is left for the engine to refuse."""
+    """The number or record as its column stores it; the engine refuses values that do not fit."""
     if type.kind is Kind.RECORD:
         return fit(value, type)[0]
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -243,7 +243,7 @@ def _as_stored(value: Any, type: Type) -> Any:
 
 
 def _found(state: DatabaseState, engine: Engine, reasons: Reasons, key: Key) -> Mapping[Key, Best]:
-    """The smallest derivations of a row that is there; nothing for a base fact."""
+    """The smallest derivations of a present row; nothing for a base fact."""
     if not engine.contains(*key):
         raise row_not_there(state, key)
     if not reasons.is_derived(key):
@@ -255,7 +255,7 @@ def _found(state: DatabaseState, engine: Engine, reasons: Reasons, key: Key) -> 
 
 
 def explained_schema(state: DatabaseState, name: str) -> Schema:
-    """The relation of that name, or the one that holds what the condition of an active rule is true for."""
+    """The relation with that name, or the view of the condition of an active rule."""
     rule = state.compiled.rule(name)
     if rule is None:
         return state.schema(name)
@@ -304,21 +304,21 @@ def _bounds(bounds: object) -> int | None:
     raise UsageError(message, code="wrong-argument", help="as in bounds=10**6")
 
 
-# ---- conditions of active rules that no view holds -----------------------------------------------------------
+# ---- conditions of active rules without a view -----------------------------------------------------------
 
 
 def condition_program(state: DatabaseState, rule: CheckedRule) -> tuple[CheckedProgram, Schema] | None:
-    """The program with the condition of a rule as a hidden view, and its schema; None if the condition asks for rows
-    that went, which no state has together with the others."""
+    """The program with the condition of a rule as a hidden view, and its schema; None if the condition reads deleted
+    rows, which exist in no state together with the others."""
     items: list[Item] = []
     for item in state.compiled.program.items:
         if isinstance(item, Activation) and item.rule == rule.name:
             continue
         if isinstance(item, ActiveRule) and item.name == rule.name:
-            held = _held(item)
-            if held is None:
+            rule_with_view = _as_view_rule(item)
+            if rule_with_view is None:
                 return None
-            items.append(held)
+            items.append(rule_with_view)
         else:
             items.append(item)
     try:
@@ -329,8 +329,8 @@ def condition_program(state: DatabaseState, rule: CheckedRule) -> tuple[CheckedP
     return None if found.becomes is None else (program, program.schemas[found.becomes])
 
 
-def _held(rule: ActiveRule) -> ActiveRule | None:
-    """The rule as one whose condition is a view: what happened is what is there now."""
+def _as_view_rule(rule: ActiveRule) -> ActiveRule | None:
+    """The rule with a view as its condition: an inserted row becomes a present one."""
     parts: list[Formula] = []
     if rule.event is not None:
         if rule.event.kind != "insert":
@@ -341,7 +341,7 @@ def _held(rule: ActiveRule) -> ActiveRule | None:
             return None
         parts.append(map_atoms(rule.condition, lambda atom: replace(atom, state="")))
     condition = parts[0] if len(parts) == 1 else And(tuple(parts))
-    # With a strategy it has a view, whatever it reads.
+    # The option `strategy` gives every condition a view.
     return replace(rule, event=None, condition=condition, options=(("strategy", "auto"),))
 
 

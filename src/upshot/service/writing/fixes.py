@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from upshot.core.errors import DataError
 from upshot.core.rows import Row
 from upshot.database.database import Database
-from upshot.database.queries.absence import SHOWN, Absence, not_looked_for, told_fix, told_fixes, usual_seconds
+from upshot.database.queries.absence import SHOWN, Absence, fix_part, fixes_part, not_searched, usual_seconds
 from upshot.database.realize import Realizations
 from upshot.reasons.failure import Failure
 from upshot.revise.request import Bounds
@@ -48,8 +48,8 @@ class Fixes:
         if self.count == 0:
             return answer.with_last()
         if not is_fixable(view, database):
-            return answer.told(SHOWN)
-        return answer.with_last(not_looked_for("they would disclose data that this token may not read"))
+            return answer.with_fixes(SHOWN)
+        return answer.with_last(not_searched("they would disclose data that this token may not read"))
 
 
 def is_fixable(view: str, database: Database) -> bool:
@@ -116,7 +116,7 @@ async def _looked_for(
             raise
         reason = refused.message
     version, answer = await service.run_read(lambda: _read(database, why_not))
-    return version, answer.with_last(not_looked_for(reason))
+    return version, answer.with_last(not_searched(reason))
 
 
 class _NotToBeSoughtError(Exception):
@@ -124,8 +124,8 @@ class _NotToBeSoughtError(Exception):
 
 
 def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:
-    ways = [told_fix(each, scopes.may_read) for each in found.found]
-    part = told_fixes(ways, found.status, found.reason)
+    ways = [fix_part(each, scopes.may_read) for each in found.found]
+    part = fixes_part(ways, found.status, found.reason)
     return replace(part, details={**part.details, "request": {"insert": {key[0]: listed([key[1]])}, "delete": {}}})
 
 
