@@ -1,8 +1,7 @@
-"""Upshot tells what a change to your tables means, exactly, for every view derived from them."""
+"""Upshot computes the exact effects of a change to your tables on every view derived from them."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from upshot.core.errors import (
@@ -19,6 +18,7 @@ from upshot.core.errors import (
     VerifyError,
     Veto,
 )
+from upshot.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from upshot.active.firing import Firing
@@ -113,12 +113,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'upshot' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, _ = lazy_exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

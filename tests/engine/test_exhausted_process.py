@@ -23,7 +23,7 @@ from upshot.engine.local import warm
 from upshot.engine.local.kernel import crew, machine, threads
 from upshot.engine.local.kernel.code_cache import Compilation
 from upshot.engine.local.storage.storage import Table
-from upshot.store import Store
+from upshot.store.store import Store
 
 NONE_LEFT = OSError(errno.EMFILE, "Too many open files")
 UNMAPPED = ImportError("libarrow.so: failed to map segment from shared object")

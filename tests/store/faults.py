@@ -26,7 +26,7 @@ class Disk:
         self.fail_at = 0
         self.late = False
         self.before: Callable[[str], None] = lambda what: None
-        self._log = db._state.journal.store._log
+        self._log = db._state.journal.store.log
         self._log._connection = _Connection(self._log._connection, self)
         self._patch(patch, os, "fsync", "fsync", OSError(errno.EIO, "Input/output error"))
         self._patch(patch, Path, "mkdir", "mkdir", OSError(errno.ENOSPC, "No space left on device"))

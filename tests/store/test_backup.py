@@ -242,7 +242,7 @@ def test_a_damaged_file_is_found_when_it_is_copied(root: Path, target: Path, mon
 COPIER = """
 import sys, upshot
 from pathlib import Path
-from upshot.store import back_up_from_outside
+from upshot.store.backup import back_up_from_outside
 print("begin", flush=True)
 print(back_up_from_outside(Path(sys.argv[1]), sys.argv[2]), flush=True)
 """

@@ -18,8 +18,9 @@ from tests.properties.settings import case_count, seed_of
 from tests.store.stores import PATHS, files, printed, small_is_large, state
 from tests.store.test_kills import written_until_killed
 from tests.store.writer import follow
-from upshot.store import accept_loss, back_up_from_outside
 from upshot.store.acknowledged import Mark, read_mark
+from upshot.store.backup import back_up_from_outside
+from upshot.store.opening import accept_loss
 
 REFUSALS = {"store-damaged", "not-a-store", "store-newer", "saved-rows-unreadable"}
 Damage = Callable[[random.Random, bytearray], None]

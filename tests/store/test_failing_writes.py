@@ -178,7 +178,7 @@ def test_a_log_cut_off_anywhere_holds_a_whole_number_of_commits(tmp_path: Path) 
 def test_a_full_disk_is_told_by_sqlite_itself_and_room_made_is_room_used(root: Path) -> None:
     with upshot.connect(root) as db:
         db.define(".decl r(x: number, s: symbol)")
-        connection = db._state.journal.store._log._connection
+        connection = db._state.journal.store.log._connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={pages + 2}")
         rows = [(i, random.Random(i).randbytes(100).hex()) for i in range(300)]

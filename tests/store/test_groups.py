@@ -241,7 +241,7 @@ def _short_of_memory(self: LocalEngine, *, several_turns: bool) -> None:
 def test_a_group_that_fills_the_disk_is_undone_and_written_when_there_is_room(root: Path) -> None:
     with upshot.connect(root) as db:
         db.define(".decl r(x: number, s: symbol)")
-        connection = db._state.journal.store._log._connection
+        connection = db._state.journal.store.log._connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={pages + 2}")
         for _ in range(3):

@@ -15,7 +15,9 @@ from upshot.database.durable import durable
 from upshot.spark.delta import DeltaTarget
 from upshot.spark.lake_path import LakePath
 from upshot.spark.location import LocalFiles, uri_of
-from upshot.store import Retention, lake, open_lake_store, record_table
+from upshot.store import lake, record_table
+from upshot.store.opening import open_lake_store
+from upshot.store.retention import Retention
 
 deltalake = pytest.importorskip("deltalake")
 

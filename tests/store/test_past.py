@@ -199,7 +199,7 @@ def test_a_past_that_cannot_be_read_ends_the_subscription(root: Path, monkeypatc
     with upshot.connect(root) as db:
         db.define(PATHS)
         grow(db, 1, 2)
-        db._state.journal.store._log._connection.execute("UPDATE changes SET crc = 0 WHERE version = 3")
+        db._state.journal.store.log._connection.execute("UPDATE changes SET crc = 0 WHERE version = 3")
         events: list[upshot.Event] = []
         subscription = db.watch("path", events.append, since=1)
         assert [event.version for event in events] in ([], [2])

@@ -51,7 +51,6 @@ def changed_rows(rows: Rows) -> RowSet:
 
 
 def query_rows(rows: Collection[Row]) -> list[Row] | Rows:
-    """The rows as a query takes them."""
     return rows.rows if isinstance(rows, ChangedRows) else list(rows)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from upshot.active.firing import Firing, shown
 from upshot.check.program import RuleAction
-from upshot.store import LoggedFiring, OutboxTask
+from upshot.store.entries import LoggedFiring, OutboxTask
 
 if TYPE_CHECKING:
     from upshot.check.program import CheckedRule

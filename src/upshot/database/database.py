@@ -484,7 +484,7 @@ class Database(Explains, Revises):
         """The `meta` of the newest commit that has one; None if there is none."""
         with self._state.reading():
             journal = self._state.journal
-            text = None if journal is None else journal.store.last_meta()
+            text = None if journal is None else journal.store.log.last_meta()
         return None if text is None else json.loads(text)
 
     def snapshot(self) -> int:

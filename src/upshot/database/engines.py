@@ -115,17 +115,6 @@ class ReportsProgress(Protocol):
     def set_progress(self, progress: Callable[[str, int], None] | None) -> None: ...
 
 
-class TemporaryFolders(Protocol):
-    """Files for Spark, removed with the engine that reads them."""
-
-    def folder(self) -> Path: ...
-
-    def readable(self, path: Path) -> list[str]:
-        """The paths under which executors read this Parquet file or folder of this machine."""
-
-    def remove(self) -> None: ...
-
-
 def local_engine(limits: Limits | None = None) -> Engine:
     return local.LocalEngine(limits=limits)
 

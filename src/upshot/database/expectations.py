@@ -10,6 +10,7 @@ from upshot.core.errors import DataError
 from upshot.core.fact_text import fact
 from upshot.core.rows import one_nan
 from upshot.core.types import Kind
+from upshot.database.files.arrow_tables import tuples_of
 from upshot.database.files.input_rows import input_rows
 from upshot.database.tried_changes import TriedChanges
 from upshot.revise.request import Request
@@ -30,7 +31,7 @@ def requested_keys(state: DatabaseState, rows_by_name: Mapping[str, Any]) -> fro
         schema = state.schema(name)
         listed = input_rows(schema, rows)
         if not isinstance(listed, list):
-            listed = list(zip(*(column.to_pylist() for column in listed.columns), strict=True))
+            listed = tuples_of(listed)
         for row in listed:
             with state.reading() as engine:
                 engine.contains(name, row)
@@ -55,17 +56,9 @@ def as_stored(row: Row, schema: Schema) -> Row:
     )
 
 
-class PropagatedChange(TriedChanges):
-    """The open change after its propagation, to test which rows are present."""
-
-    def __init__(self, state: DatabaseState, deltas: Deltas) -> None:
-        super().__init__(state)
-        self._deltas = deltas
-
-
 def require(state: DatabaseState, deltas: Deltas, expected: Request) -> None:
     """`not-as-expected` if a row is absent that must be present, or present that must be absent."""
-    change = PropagatedChange(state, deltas)
+    change = TriedChanges(state, deltas)
     for keys, present in ((expected.insert, True), (expected.delete, False)):
         for key in sorted(keys, key=repr):
             if change.holds(key) != present:

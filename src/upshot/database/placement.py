@@ -23,7 +23,7 @@ from upshot.check.program import Clause
 from upshot.core.errors import EngineError
 from upshot.core.rows import Rows
 from upshot.core.schema import Schema
-from upshot.database.engines import Deltas, Engine, EngineQuery, Row, TemporaryFolders, spark_engine
+from upshot.database.engines import Deltas, Engine, EngineQuery, Row, spark_engine
 from upshot.database.files.arrow_tables import is_spark_frame
 from upshot.database.files.spark_frames import collected, counted, refuse_other_session
 from upshot.engine.limits import BudgetExceeded, Limits, in_bytes
@@ -66,8 +66,8 @@ def placement_of(engine: Engine) -> Placement:
 
 
 class SparkFolders:
-    """Folders in the temporary directory of this machine; files for executors are copied to the location unless they
-    see this machine's disk."""
+    """Folders in the temporary directory of this machine, removed with the engine that reads them; files for executors
+    are copied to the location unless they see this machine's disk."""
 
     def __init__(self, session: Any, location: str | None = None) -> None:
         self._session, self._location = session, location
@@ -75,11 +75,13 @@ class SparkFolders:
         self._there: Workspace | None = None
 
     def folder(self) -> Path:
+        """A new folder of this machine."""
         path = local_path(self._here.new("folder"))
         assert path is not None
         return path
 
     def readable(self, path: Path) -> list[str]:
+        """The paths under which executors read this Parquet file or folder of this machine."""
         if shares_disk(self._session):
             return [uri_of(path)]
         if self._there is None:
@@ -100,7 +102,7 @@ class SparkPlace:
     session: Any
     limits: Limits
     make: Callable[[Any, Limits, str | None], Engine] = spark_engine
-    make_folders: Callable[[Any, str | None], TemporaryFolders] = SparkFolders
+    make_folders: Callable[[Any, str | None], SparkFolders] = SparkFolders
     check_workers: Callable[[Any], None] = refuse_unfit_workers
     """Raises if the session's workers cannot do the work; called before a move."""
     reason: str = ""
@@ -125,7 +127,7 @@ class SparkPlace:
         # The memory budget is for the local engine; all other limits apply here too.
         return self.make(self.session, replace(self.limits, memory=None), self.location)
 
-    def folders(self) -> TemporaryFolders:
+    def folders(self) -> SparkFolders:
         return self.make_folders(self.session, self.location)
 
     def closed(self) -> None:
@@ -174,7 +176,7 @@ class PlacedEngine:
         self._plan: ProgramPlan | None = None
         self._change = _StagedChange()
         self._closed = False
-        self._folders: TemporaryFolders | None = None
+        self._folders: SparkFolders | None = None
         self._local: LocalEngine | None = None
         self._engine: Engine
         self._reason = place.reason
@@ -191,7 +193,6 @@ class PlacedEngine:
 
     @property
     def engine(self) -> Engine:
-        """The engine in use."""
         return self._engine
 
     @property
@@ -411,14 +412,12 @@ class PlacedEngine:
         return keeps
 
     def folder(self) -> Path:
-        """A new folder of this machine that lives as long as the engine."""
         return self._opened().folder()
 
     def readable(self, path: Path) -> list[str]:
-        """The paths under which executors read this Parquet file or folder of this machine."""
         return self._opened().readable(path)
 
-    def _opened(self) -> TemporaryFolders:
+    def _opened(self) -> SparkFolders:
         if self._folders is None:
             self._folders = self._place.folders()
         return self._folders

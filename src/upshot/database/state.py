@@ -257,7 +257,7 @@ class DatabaseState:
 
     def records(self, kind: str) -> Records:
         store = None if self.journal is None else self.journal.store
-        return Records(kind, *(self.memory_records if store is None else (store.put_records, store.records)))
+        return Records(kind, *(self.memory_records if store is None else (store.put_records, store.log.records)))
 
     def shut(self) -> None:
         """End all subscriptions and close the engine. The caller holds the write lock and the lock of the state."""

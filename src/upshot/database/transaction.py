@@ -96,7 +96,7 @@ class Transaction:
                     # Not methods of the transaction: a cycle of references would keep its changes in memory.
                     self._commit.changes.find_causes = partial(_causes, state, self._commit.version)
                     for firing in self._commit.firings:
-                        firing.find_cause = partial(_cause, state, self._commit.version)
+                        firing.find_cause = partial(rules.transaction_rules.find_cause, state, self._commit.version)
                     if not self._grouped:
                         state.after_change()
                 else:
@@ -317,12 +317,6 @@ def _causes(state: DatabaseState, version: int, changes: ChangeSet, name: str) -
     from upshot.database.queries.why import causes  # noqa: PLC0415 - rarely used
 
     return causes(state, version, changes, name)
-
-
-def _cause(state: DatabaseState, version: int, firing: Firing) -> Mapping[Row, Cause]:
-    from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - rarely used
-
-    return firing_causes(state, firing, version)
 
 
 def _rules_to_process(state: DatabaseState, run: RuleRun, names: object) -> frozenset[str]:

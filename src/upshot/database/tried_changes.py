@@ -54,12 +54,13 @@ class TriedChanges:
 
     tag = "tried"
 
-    def __init__(self, state: DatabaseState) -> None:
+    def __init__(self, state: DatabaseState, deltas: Deltas | None = None) -> None:
+        """`deltas` are those of an open change that is staged and propagated already."""
         self._state = state
         self._requested: Update | None = None
         self._staged: Update | None = None
         self._tried: dict[Update, Tried] = {}
-        self._deltas: Deltas = {}
+        self._deltas: Deltas = {} if deltas is None else deltas
         self._sets: dict[tuple[str, int], frozenset[Row]] = {}
         self._stored: dict[Key, bool] = {}
         self._columns: dict[tuple[str, int], Rows | list[Row]] = {}
@@ -122,7 +123,6 @@ class TriedChanges:
         self._tried[update] = tried
 
     def _stage_requested(self) -> None:
-        """Stage the requested change, if it is not staged."""
         requested = self._requested
         if requested is not None and requested != (self._staged or NOTHING):
             self._propagated()
@@ -317,7 +317,6 @@ class TriedChanges:
         return any(self._occurring[each] for each in asked)
 
     def _value_question(self, column: tuple[str, int], value: Any) -> EngineQuery:
-        """The query for a value in a column."""
         relation, place = column
         if column not in self._value_questions:
             schema = self._state.compiled.checked.schemas[relation]
@@ -332,7 +331,6 @@ class TriedChanges:
 
 
 def by_relation(keys: Iterable[Key]) -> dict[str, list[Row]]:
-    """The rows by relation, in order."""
     found: dict[str, list[Row]] = {}
     for name, row in sorted(keys, key=repr):
         found.setdefault(name, []).append(one_nan(row))

@@ -145,7 +145,6 @@ class InstanceQuery:
         return {ASKED: (self.asked, rows)}
 
     def query(self, rows: Sequence[Row]) -> EngineQuery:
-        """The query to an engine for these rows."""
         return self.schema, (self.clause, *self.helpers), self.given(rows), self.helper_schemas
 
 

@@ -94,7 +94,6 @@ def choices(ground: Ground) -> Iterator[list[LiteralChoice]]:
 
 
 def _choice(ground: Ground, dropped: frozenset[int]) -> LiteralChoice:
-    """The choice without some literals."""
     outside = frozenset(
         name for literal in (ground.clause.head, *ground.clause.body)
         for name in variables(literal, inside_aggregates=False)

@@ -186,5 +186,4 @@ def _short(text: str, most: int = LONGEST) -> str:
 
 
 def _note(text: str) -> str:
-    """The note on one line."""
     return _short(text.replace("  ", " · "), LONGEST_NOTE)

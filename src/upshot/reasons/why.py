@@ -127,7 +127,6 @@ class Layers:
         return replace(made, helpers=helpers, helper_schemas={name: self._schemas[name] for name in names})
 
     def _helpers(self, view: str, height: int) -> Iterable[Clause]:
-        """The clauses of all layers up to a height, of the view and its premises."""
         for layer in range(1, height + 1):
             for name in self._below(view):
                 for rule in self.rules[name]:

@@ -19,9 +19,8 @@ from upshot.core.errors import EngineError, UsageError
 from upshot.store.acknowledged import refuse_lost
 from upshot.store.encoding import FolderSide, decode, is_folder
 from upshot.store.folders import LOG, UNFINISHED, StoredFile, folders_of_saved, remove_folder, sync
-from upshot.store.lock import StoreLock
 from upshot.store.log import Log
-from upshot.store.opening import refuse_others
+from upshot.store.opening import StoreLock, refuse_others
 from upshot.store.trouble import damaged, failed
 
 _CHUNK = 1 << 20

@@ -317,11 +317,9 @@ class Log:
         return int(commits), int(size)
 
     def past(self, count: int) -> list[CommitRow]:
-        """The oldest commits."""
         return self._rows(COMMITS, "ORDER BY version LIMIT ?", (count,))
 
     def free_pages(self) -> tuple[int, int]:
-        """The free pages that can be returned, and all pages."""
         tables = "pragma_auto_vacuum, pragma_freelist_count, pragma_page_count"
         ((kind, free, pages),) = self._fetch(f"SELECT auto_vacuum, freelist_count, page_count FROM {tables}")  # noqa: S608
         return int(free) if kind else 0, int(pages)
@@ -349,7 +347,6 @@ class Log:
         return self._rows(CHANGES, "WHERE version = ? ORDER BY relation", (version,))
 
     def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
-        """The changes of one relation, oldest first."""
         which = "WHERE relation = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?"
         while after < until:
             with self._guard:
@@ -393,7 +390,6 @@ class Log:
         return self._rows(OUTBOX, "ORDER BY version, number")
 
     def task(self, version: int, number: int) -> OutboxRow | None:
-        """The task, if it is pending."""
         rows = self._rows(OUTBOX, "WHERE version = ? AND number = ?", (version, number))
         return rows[0] if rows else None
 

@@ -24,8 +24,6 @@ from upshot.store.encoding import (
 )
 from upshot.store.entries import (
     ChangeRow,
-    CommitRow,
-    DefinitionRow,
     Encoded,
     Entry,
     LoggedFiring,
@@ -52,7 +50,6 @@ from upshot.store.folders import (
     version_folder,
     version_of,
 )
-from upshot.store.lock import StoreLock
 from upshot.store.log import Log
 from upshot.store.recovery import Recovered, Tail
 from upshot.store.retention import Past, Retention
@@ -60,6 +57,7 @@ from upshot.store.trouble import failed, forgotten
 
 if TYPE_CHECKING:
     from upshot.store.lake import Mirror, TemporaryRoot
+    from upshot.store.opening import StoreLock
 
 
 class UnusedFolders:
@@ -110,7 +108,7 @@ Save = Callable[[str, Path], int]
 
 class Store:
     """`prepare`, then `append`: the commit is durable when `append` returns. A failed write is `store-failed` and has
-    no effect; the store can still be used. One thread writes; any thread reads.
+    no effect; the store can still be used. One thread writes; any thread reads, also from the `log` directly.
 
     `recovered` is the state at its opening. An engine may read its folders while the store is open.
     """
@@ -127,7 +125,7 @@ class Store:
         self.root = root
         self.recovered = recovered
         self.tail = recovered.tail
-        self._lock, self._log, self._mirror = lock, log, mirror
+        self.log, self._lock, self._mirror = log, lock, mirror
         self._past = Past(log, retention, recovered.snapshot)
         self._unused = UnusedFolders(self._remove_folder)
         self._in_doubt: Sequence[Encoded] = ()
@@ -136,7 +134,7 @@ class Store:
 
     def close(self) -> None:
         """Release the store; closing twice is allowed."""
-        self._log.close()
+        self.log.close()
         self._lock.release()
 
     # ---- commits ------------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ class Store:
         with self._writing(entry.version):
             self._resolve_doubt()
             changes = self._encode(entry)
-            done = tuple(task for place in entry.done if (task := self._log.task(*place)) is not None)
+            done = tuple(task for place in entry.done if (task := self.log.task(*place)) is not None)
         return encoded_entry(entry, changes, done)
 
     def append(self, group: Sequence[Encoded]) -> None:
@@ -156,7 +154,7 @@ class Store:
             self._resolve_doubt()
             # After an error of SQLite the records may be on disk or not.
             self._in_doubt = group
-            self._log.append(group)
+            self.log.append(group)
             self._in_doubt = ()
         for encoded in group:
             self.tail.grow(encoded.changes)
@@ -198,7 +196,7 @@ class Store:
     def _resolve_doubt(self) -> None:
         if self._in_doubt:
             done = [task for encoded in self._in_doubt for task in encoded.done]
-            self._log.remove_from(self._in_doubt[0].commit.version, done)
+            self.log.remove_from(self._in_doubt[0].commit.version, done)
             for encoded in self._in_doubt:
                 self._remove_folder(self._deltas(encoded.commit.version))
             self._in_doubt = ()
@@ -256,7 +254,7 @@ class Store:
     def snapshot(self, version: int, relations: Relations, sizes: Mapping[str, int], save: Save, hidden: str) -> None:
         """Write all rows of these relations as of `version`; recovery starts from there. Earlier snapshots are removed,
         except the one that was opened: an engine may still read it."""
-        earlier = self._log.snapshots()
+        earlier = self.log.snapshots()
         folder = _free_folder(self.root / SNAPSHOTS, f"{version_folder(version)}{self._suffix}")
         try:
             saved = self._save(folder, relations, sizes, save)
@@ -269,7 +267,7 @@ class Store:
                 ) from error
             raise
         try:
-            self._log.add_snapshot(snapshot_row(version, relations, saved, hidden))
+            self.log.add_snapshot(snapshot_row(version, relations, saved, hidden))
         except sqlite3.Error as error:
             # The record may be on disk despite the error, so the folder stays until the store is opened again.
             raise failed(f"write a snapshot of version {version} to `{self.root}`", error, help=_NO_SNAPSHOT) from error
@@ -293,7 +291,7 @@ class Store:
 
     def _drop_snapshots(self, rows: list[SnapshotRow]) -> None:
         try:
-            self._log.remove_snapshots([row.version for row in rows])
+            self.log.remove_snapshots([row.version for row in rows])
             self._unused.add(self.root / SNAPSHOTS / name for name in _folders_of(rows))
         except (OSError, sqlite3.Error) as error:
             log.warning("superseded snapshots stay until the store is opened again: %s", error)
@@ -301,18 +299,17 @@ class Store:
     def tidy(self) -> None:
         """Remove incomplete files of an ended process, and superseded snapshots. Call before the first commit, once the
         state is restored."""
-        snapshots = self._log.snapshots()
+        snapshots = self.log.snapshots()
         try:
-            self._log.remove_snapshots([row.version for row in snapshots[1:]])
+            self.log.remove_snapshots([row.version for row in snapshots[1:]])
             self._keep_only(SNAPSHOTS, _folders_of(snapshots[:1]))
             self._keep_only(DELTAS, self._folders_of_commits())
         except (OSError, sqlite3.Error) as error:
             raise failed(f"remove what was left half-written in `{self.root}`", error) from error
 
     def _folders_of_commits(self) -> set[str]:
-        """The folders of deltas that a commit names."""
         found = {name: version_of(name) for name in self._names(DELTAS)}
-        return {name for name, each in found.items() if each is not None and self._log.has_folders(each)}
+        return {name for name, each in found.items() if each is not None and self.log.has_folders(each)}
 
     def _keep_only(self, parent: str, names: set[str]) -> None:
         for name in self._names(parent):
@@ -373,58 +370,39 @@ class Store:
     @property
     def oldest(self) -> int:
         """The oldest version that `since` may name."""
-        return max(self._log.first_version() - 1, 0)
-
-    def commits(self, after: int, until: int, *, reverse: bool = False) -> Iterator[CommitRow]:
-        return self._log.commits(after, until, reverse=reverse)
-
-    def last_meta(self) -> str | None:
-        return self._log.last_meta()
-
-    def last_batch(self, stream: str) -> int | None:
-        """The last committed batch of a stream."""
-        return self._log.last_batch(stream)
-
-    def definition_at(self, version: int) -> DefinitionRow | None:
-        return self._log.definition_at(version)
+        return max(self.log.first_version() - 1, 0)
 
     def changes(self, version: int) -> dict[str, tuple[LoggedRelation, Rows, Rows]]:
-        """The changes of one commit, by relation."""
         if version <= self.oldest:
             raise forgotten(version - 1, self.oldest)
-        definition = self._log.definition_at(version)
+        definition = self.log.definition_at(version)
         relations = relations_from(definition.relations) if definition else {}
         return {
             change.relation: (relations[change.relation], *self.rows(relations[change.relation], change))
-            for change in self._log.changes(version)
+            for change in self.log.changes(version)
             if change.relation in relations
         }
 
     def tasks(self) -> list[OutboxTask]:
         """The pending tasks, oldest first."""
-        return [task_of(row) for row in self._log.tasks()]
+        return [task_of(row) for row in self.log.tasks()]
 
     def firings(self, version: int) -> list[LoggedFiring]:
         """The firings of one commit, in order."""
-        if version <= max(self.oldest, self.firings_since):
-            raise _no_firings(version - 1, max(self.oldest, self.firings_since))
-        return [firing_of(row) for row in self._log.firings(version)]
+        if version <= max(self.oldest, self.log.firings_since()):
+            raise _no_firings(version - 1, max(self.oldest, self.log.firings_since()))
+        return [firing_of(row) for row in self.log.firings(version)]
 
     def firings_of(self, rule: str, after: int, until: int) -> list[tuple[int, LoggedFiring]]:
         """The firings of one rule after a version, each with its version."""
-        if after < max(self.oldest, self.firings_since):
-            raise _no_firings(after, max(self.oldest, self.firings_since))
-        return [(row.version, firing_of(row)) for row in self._log.firings_of(rule, after, until)]
-
-    @property
-    def firings_since(self) -> int:
-        """The version after which firings are logged."""
-        return self._log.firings_since()
+        if after < max(self.oldest, self.log.firings_since()):
+            raise _no_firings(after, max(self.oldest, self.log.firings_since()))
+        return [(row.version, firing_of(row)) for row in self.log.firings_of(rule, after, until)]
 
     def remove_tasks(self, done: Sequence[tuple[int, int]]) -> None:
         """Remove completed tasks, by version and number."""
         try:
-            self._log.remove_tasks(done)
+            self.log.remove_tasks(done)
         except sqlite3.Error as error:
             raise failed(
                 f"note in `{self.root}` that a task is done", error, help="it is done, and may be done again"
@@ -435,25 +413,15 @@ class Store:
     def put_records(self, kind: str, texts: Mapping[str, str | None], *, lazy: bool = False) -> None:
         """Write records of one kind atomically, with the next commit if `lazy`; None removes a record."""
         try:
-            self._log.put_records(kind, texts, lazy=lazy)
+            self.log.put_records(kind, texts, lazy=lazy)
         except sqlite3.Error as error:
             raise failed(
                 f"write records of `{kind}` to `{self.root}`", error, help="the records are as before"
             ) from error
 
-    def records(self, kind: str) -> dict[str, str]:
-        """The texts of one kind, by id."""
-        return self._log.records(kind)
-
     @property
     def identity(self) -> str:
-        return self._log.meta()["identity"]
-
-    def changes_of(self, relation: str, after: int, until: int) -> Iterator[ChangeRow]:
-        return self._log.changes_of(relation, after, until)
-
-    def definitions(self, after: int, until: int) -> list[DefinitionRow]:
-        return self._log.definitions(after, until)
+        return self.log.meta()["identity"]
 
     def rows(self, relation: LoggedRelation, change: ChangeRow) -> tuple[Rows, Rows]:
         """The inserted and deleted rows, read on first use."""
@@ -466,10 +434,10 @@ class Store:
 
     def fetch_all(self) -> None:
         """Download every folder that a record names, for a store on a lake."""
-        for version in self._log.versions_with_folders():
-            for change in self._log.changes(version):
+        for version in self.log.versions_with_folders():
+            for change in self.log.changes(version):
                 self._fetch(change)
-        for row in self._log.snapshots():
+        for row in self.log.snapshots():
             for folder, files in folders_of_saved(row.saved):
                 self._fetch_files(folder, files)
 

@@ -15,8 +15,8 @@ from upshot.cli.settings import ENGINE_FAILED, OK
 from upshot.core.errors import UsageError, counted
 from upshot.database.connect import connect
 from upshot.engine.local.warm import main as compile_kernels
-from upshot.store import accept_loss as accept
-from upshot.store import back_up_from_outside
+from upshot.store.backup import back_up_from_outside
+from upshot.store.opening import accept_loss as accept
 
 
 def init(

@@ -31,8 +31,11 @@ from upshot.plan.program_plan import strategy_conflicts
 from upshot.rewrite.normalize.term_type import too_long_columns
 from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
-from upshot.store import Retention, Store, back_up, open_lake_store, open_store, pinned_log
+from upshot.store.backup import back_up, pinned_log
 from upshot.store.entries import LoggedRelation
+from upshot.store.opening import open_lake_store, open_store
+from upshot.store.retention import Retention
+from upshot.store.store import Store
 from upshot.store.trouble import damaged, not_durable
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
@@ -156,7 +159,7 @@ def _longer_than_declared(schema: Schema, columns: Sequence[int]) -> tuple[Schem
 def _since(store: Store, relation: LoggedRelation, row: Row) -> str:
     """The version that inserted the row, as far as the log reaches."""
     found = None
-    for change in store.changes_of(relation.schema.name, store.oldest, store.recovered.version):
+    for change in store.log.changes_of(relation.schema.name, store.oldest, store.recovered.version):
         if row in store.rows(relation, change)[0]:
             found = change.version
     return f"of version {found}" if found is not None else f"of version {store.oldest} or before"

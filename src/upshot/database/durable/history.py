@@ -18,11 +18,12 @@ from upshot.core.rows import Row, Rows, row_set
 from upshot.core.types import Kind
 from upshot.database.changes import ChangeSet
 from upshot.database.durable.journal import Journal
+from upshot.database.files.arrow_tables import tuples_of
 from upshot.database.program.stored_text import program_text
 from upshot.database.watch import Event
 from upshot.reasons.derivation import Moment
-from upshot.store import LoggedFiring, LoggedRelation, Store
-from upshot.store.entries import ChangeRow, CommitRow, relations_from
+from upshot.store.entries import ChangeRow, CommitRow, LoggedFiring, LoggedRelation, relations_from
+from upshot.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class PastCommit:
     @property
     def has_firings(self) -> bool:
         """Test whether the firings of this version are in the log; older stores did not log them."""
-        return self.version > self._store.firings_since
+        return self.version > self._store.log.firings_since()
 
     @property
     def firings(self) -> tuple[PastFiring, ...]:
@@ -89,10 +90,10 @@ def history(journal: Journal, since: int, until: int, *, reverse: bool = False) 
     """The commits after `since`, oldest first, or newest first if `reverse`."""
     store = journal.store
     refuse_dropped(store, since, until)
-    programs = {row.version: program_text(row.program) for row in store.definitions(since, until)}
+    programs = {row.version: program_text(row.program) for row in store.log.definitions(since, until)}
     return (
         PastCommit(row, programs.get(row.version), partial(_changes, store, row.version), store)
-        for row in store.commits(since, until, reverse=reverse)
+        for row in store.log.commits(since, until, reverse=reverse)
     )
 
 
@@ -109,7 +110,7 @@ def refuse_dropped(store: Store, since: int, current: int) -> None:
 
 def _changes(store: Store, version: int) -> ChangeSet:
     found = store.changes(version)
-    definition = store.definition_at(version)
+    definition = store.log.definition_at(version)
     relations = relations_from(definition.relations) if definition else {}
     return ChangeSet(
         {name: relation.schema for name, relation in relations.items() if relation.visible},
@@ -120,11 +121,11 @@ def _changes(store: Store, version: int) -> ChangeSet:
 def past_events(store: Store, view: str, since: int, until: int) -> Iterator[Event]:
     """The events of a relation that a subscriber missed. Where it got other columns, or was dropped and defined again,
     all its rows come as a snapshot, as for current subscribers."""
-    started = store.definition_at(since)
+    started = store.log.definition_at(since)
     relation = relations_from(started.relations).get(view) if started else None
     existed = relation is not None
-    changes = _ChangesByVersion(store.changes_of(view, since, until))
-    for definition in store.definitions(since, until):
+    changes = _ChangesByVersion(store.log.changes_of(view, since, until))
+    for definition in store.log.definitions(since, until):
         for change in changes.before(definition.version):
             yield _event(store, relation, change)
         relation = relations_from(definition.relations).get(view)
@@ -241,8 +242,8 @@ def _backwards(store: Store, relation: str, until: int) -> Iterator[tuple[Logged
     count = FIRST_COUNT
     while until > store.oldest:
         after = max(until - count, store.oldest)
-        for change in reversed(list(store.changes_of(relation, after, until))):
-            definition = store.definition_at(change.version)
+        for change in reversed(list(store.log.changes_of(relation, after, until))):
+            definition = store.log.definition_at(change.version)
             known = relations_from(definition.relations).get(relation) if definition else None
             if known is not None:
                 yield known, change
@@ -264,13 +265,12 @@ def _among(rows: Rows, wanted: set[Row]) -> set[Row]:
     if place is not None:
         values = pa.array([row[place] for row in wanted], table.column(place).type)
         table = table.filter(pc.is_in(table.column(place), value_set=values))
-    columns = [column.to_pylist() for column in table.columns]
-    return wanted & row_set(zip(*columns, strict=True))
+    return wanted & row_set(tuples_of(table))
 
 
 _EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL, Kind.RECORD)
 
 
 def moment(store: Store, version: int) -> Moment:
-    row: CommitRow = next(iter(store.commits(version - 1, version)))
+    row: CommitRow = next(iter(store.log.commits(version - 1, version)))
     return Moment(version, dt.datetime.fromisoformat(row.time), json.loads(row.meta) if row.meta else {})

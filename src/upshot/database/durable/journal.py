@@ -18,7 +18,8 @@ from upshot.database.engines import Deltas, Engine
 from upshot.database.program.compile import Compiled
 from upshot.database.program.stored_text import stored_text
 from upshot.plan import ProgramPlan
-from upshot.store import Encoded, Entry, LoggedRelation, NewProgram, Store
+from upshot.store.entries import Encoded, Entry, LoggedRelation, NewProgram
+from upshot.store.store import Store
 from upshot.syntax import print_item
 from upshot.syntax.ast import And, Rule
 

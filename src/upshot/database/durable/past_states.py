@@ -106,7 +106,7 @@ def refuse_unknown(state: DatabaseState, version: int) -> None:
         store = state.journal.store
         if version <= store.oldest:
             raise _no_such_version(state, version)
-        changed = bool(store.definitions(version - 1, state.version))
+        changed = bool(store.log.definitions(version - 1, state.version))
     else:
         large = ": too many rows" * (version == state.version)
         raise UsageError(
@@ -164,7 +164,7 @@ def _changed_since(state: DatabaseState, version: int, names: Collection[str] | 
     if names is None:
         return "the program"
     assert state.journal is not None, "only a log has definitions"
-    before = state.journal.store.definition_at(version)
+    before = state.journal.store.log.definition_at(version)
     changed = difference(_compiled_then(before.program if before else ""), state.compiled).changed
     checked = state.compiled.checked
     below, reset = inputs(checked), frozenset[str]().union(*(names for _, names in resets))
@@ -179,7 +179,7 @@ def _resets(state: DatabaseState, version: int) -> list[tuple[int, frozenset[str
     """The definitions since a version, each with the relations that it resets."""
     if state.journal is None:
         return []
-    found = state.journal.store.definitions(version, state.version)
+    found = state.journal.store.log.definitions(version, state.version)
     return [(each.version, frozenset(json.loads(each.reset))) for each in found]
 
 
@@ -205,7 +205,7 @@ def _available_versions(state: DatabaseState, *, before: bool = False, names: Co
         first = last if state.last_commit is not None and state.last_commit.same_program else last + 1
     else:
         store = state.journal.store
-        defined = store.definitions(store.oldest, last)
+        defined = store.log.definitions(store.oldest, last)
         first = (not before) + (defined[-1].version if defined else store.oldest)
     if first > last:
         return "there is no later commit"
@@ -218,11 +218,11 @@ def first_version(state: DatabaseState, name: str) -> int:
         return state.version - bool(state.last_commit is not None and state.last_commit.same_program)
     store = state.journal.store
     first = state.version
-    for defined in reversed(store.definitions(store.oldest, state.version)):
+    for defined in reversed(store.log.definitions(store.oldest, state.version)):
         if _changed_since(state, defined.version, (name,)):
             return first
         first = defined.version
-    before = store.definition_at(store.oldest)
+    before = store.log.definition_at(store.oldest)
     return first if before is None or _changed_since(state, store.oldest, (name,)) else store.oldest
 
 

@@ -74,7 +74,6 @@ class PastVersion:
         return query_reads(text, parameters, state.schemas_with_undecided, state.compiled.checked.functors)
 
     def rows(self, name: str) -> Rows:
-        """All rows of a relation in this version."""
         schema = self._state.schema(name)
         return self._answer(lambda engine, is_open: all_rows(engine, schema, is_open=is_open), (schema.name,))
 
@@ -112,11 +111,9 @@ class PastVersion:
         return self._answer(lambda engine, is_open: all_rows(engine, schema, is_open=is_open))
 
     def why(self, view: str, row: Any, **options: Any) -> Any:
-        """As `db.why`."""
         return self.database.why(view, row, **options)
 
     def why_not(self, view: str, row: Any, **options: Any) -> Any:
-        """As `db.why_not`."""
         return self.database.why_not(view, row, **options)
 
     def realize(self, *args: Any, **options: Any) -> Any:
@@ -124,7 +121,6 @@ class PastVersion:
         return self.database.realize(*args, **options)
 
     def what_if(self, *args: Any, **options: Any) -> Any:
-        """As `db.what_if`."""
         return self.database.what_if(*args, **options)
 
     def __repr__(self) -> str:

@@ -12,8 +12,8 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.database.budget import byte_count
 from upshot.database.state import DatabaseState
-from upshot.store import Retention, Store
-from upshot.store.retention import EVERYTHING
+from upshot.store.retention import EVERYTHING, Retention
+from upshot.store.store import Store
 from upshot.store.trouble import not_durable
 
 _PAUSE = 0.001
@@ -74,7 +74,6 @@ class Cursors:
             store.put_cursors(versions, lazy=lazy)
 
     def remove(self, name: str) -> None:
-        """Remove the cursor, if it exists."""
         self._store().put_cursors({name: None})
 
     def all(self) -> dict[str, int]:

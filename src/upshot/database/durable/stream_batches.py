@@ -67,7 +67,7 @@ def apply_batch(state: DatabaseState, batch: Batch) -> AppliedBatch:
 
 
 def _stored(state: DatabaseState) -> Callable[[str], int | None]:
-    return (lambda stream: None) if state.journal is None else state.journal.store.last_batch
+    return (lambda stream: None) if state.journal is None else state.journal.store.log.last_batch
 
 
 def _refuse_wrong(batch: Batch) -> None:

@@ -185,7 +185,6 @@ class TriggeringPart:
     hidden: frozenset[str]
 
     def around(self, rule: str) -> TriggeringPart:
-        """The part around one rule."""
         cycles = tuple(cycle for cycle in self.cycles if any(rule == edge.source for edge in cycle))
         return replace(self, edges=tuple(e for e in self.edges if rule in (e.source, e.target)), cycles=cycles)
 

@@ -54,6 +54,10 @@ def as_arrow(value: Any, schema: Schema | None = None) -> pa.Table:
     return value if isinstance(value, pa.Table) else pa.table(value)
 
 
+def tuples_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
 def aligned(table: pa.Table, schema: Schema) -> pa.Table:
     """The table with the relation's columns, in its order and of its types.
 

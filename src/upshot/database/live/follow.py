@@ -90,7 +90,6 @@ def follow(
 
 
 def _first(state: DatabaseState, query: LiveQuery, row: Row, rows: Rows, since: int | None) -> list[Event]:
-    """The first events of a subscriber."""
     if since is None:
         return [Event(query.text, state.version, rows, Rows.of(query.schema, []), snapshot=True)]
     refuse_unreachable(state, since)

@@ -104,7 +104,6 @@ def _constraints_of(item: Item, relations: Collection[str]) -> list[str]:
 
 
 def constraint_names(declaration: Declaration) -> list[str]:
-    """The constraints in a declaration."""
     return [name for name, _ in named_forms(declaration)]
 
 

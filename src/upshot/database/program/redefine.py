@@ -224,7 +224,6 @@ def _stated(old: Compiled, new: Compiled) -> frozenset[str]:
 
 
 def _rows_after(before: RowsByName, deltas: Deltas, new: Compiled) -> dict[str, list[Row]]:
-    """The rows after the change, in order."""
     found = {}
     for name, rows in before.items():
         inserted, deleted = deltas.get(name, ((), ()))

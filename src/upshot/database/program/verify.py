@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from upshot.check.names.variables import walk
-from upshot.check.program import Clause
+from upshot.check.program import CheckedProgram
 from upshot.core.errors import VerifyError
 from upshot.core.fact_text import fact
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role, Schema
 from upshot.database.constraints import SHOWN
 from upshot.database.engines import Engine
+from upshot.database.explain.dependencies import everything_below, inputs
 from upshot.database.placement import placement_of
 from upshot.database.state import DatabaseState
 from upshot.engine.limits import by_rounds_alone
 from upshot.plan import ProgramPlan, compile_program
-from upshot.syntax.ast import Aggregate, Atom, Call
+from upshot.syntax.ast import Aggregate, Call
 from upshot.values.functors import bare_name, is_functor
 
 _LARGE = 50_000
@@ -61,26 +62,19 @@ def _verified(state: DatabaseState, engine: Engine, fresh: Engine) -> Verified:
         raise VerifyError(
             f"stored views differ from their definition:{listed}{more}",
             code="view-differs",
-            help=_cure(normal.clauses, [name for name, lines in found.items() if lines]),
+            help=_cure(normal, [name for name, lines in found.items() if lines]),
         )
     declared = tuple(view.name for view in views if view.name in state.compiled.visible)
     return Verified(declared, sum(fresh.size(name) for name in declared))
 
 
-def _cure(clauses: Sequence[Clause], differing: Iterable[str]) -> str:
+def _cure(program: CheckedProgram, differing: Iterable[str]) -> str:
     """The help: suspect the functions that differing views call; without any, the engine."""
-    functions, waiting, seen = set[str](), list(differing), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        for clause in clauses:
-            if clause.head.relation == name:
-                parts = [node for each in (clause.head, *clause.body) for node in walk(each)]
-                waiting += [node.relation for node in parts if isinstance(node, Atom)]
-                called = [node.function for node in parts if isinstance(node, Call | Aggregate)]
-                functions.update(bare_name(each) for each in called if is_functor(each))
+    below = everything_below(differing, inputs(program))
+    clauses = [clause for clause in program.clauses if clause.head.relation in below]
+    nodes = (node for clause in clauses for part in (clause.head, *clause.body) for node in walk(part))
+    called = (node.function for node in nodes if isinstance(node, Call | Aggregate))
+    functions = {bare_name(each) for each in called if is_functor(each)}
     if not functions:
         return "this is a bug in Upshot; please report it with the program and the transactions"
     listed = ", ".join(f"`@{name}`" for name in sorted(functions))

@@ -11,6 +11,7 @@ from upshot.check.names.variables import atoms
 from upshot.core.errors import UsageError
 from upshot.core.rows import Row, Rows
 from upshot.database import live
+from upshot.database.explain.dependencies import everything_below
 from upshot.database.placement import placement_of
 from upshot.database.queries.query import refuse_undecided
 from upshot.database.state import DatabaseState
@@ -92,14 +93,8 @@ def _refuse_recursion(rules: Sequence[Rule]) -> None:
     for rule in rules:
         below = {atom.relation for atom in atoms(rule.body)} if rule.body is not None else set()
         reads.setdefault(rule.heads[0].relation, set()).update(below)
-    for name in reads:
-        reached, pending = set[str](), list(reads[name])
-        while pending:
-            current = pending.pop()
-            if current not in reached:
-                reached.add(current)
-                pending += reads.get(current, ())
-        if name in reached:
+    for name, below in reads.items():
+        if name in everything_below(below, reads):
             raise UsageError(
                 "recursive queries are not supported on Spark", code="recursive-query", span=rules[0].span,
                 help="create a view: CREATE VIEW name AS WITH RECURSIVE …, and query it",

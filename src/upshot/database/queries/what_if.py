@@ -10,6 +10,7 @@ from upshot.core.rows import row_set
 from upshot.database.changes import ChangeSet, reported
 from upshot.database.commit import begin_rules
 from upshot.database.constraints import findings_of
+from upshot.database.files.arrow_tables import tuples_of
 from upshot.database.files.input_rows import input_rows
 
 if TYPE_CHECKING:
@@ -97,12 +98,8 @@ def _statements(state: DatabaseState, rows_by_name: Any) -> dict[str, list[tuple
     for name, rows in rows_by_name.items():
         target = state.base(name)
         found = input_rows(target, rows)
-        statements[target.name] = found if isinstance(found, list) else _tuples(found)
+        statements[target.name] = found if isinstance(found, list) else tuples_of(found)
     return statements
-
-
-def _tuples(table: Any) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def _stage(engine: Engine, deletions: RowsByName, insertions: RowsByName) -> None:

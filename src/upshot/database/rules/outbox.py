@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -16,11 +16,11 @@ from upshot.active.tasks import from_task
 from upshot.core.errors import Error, RuleError, Veto
 from upshot.database.queries.query import query
 from upshot.database.rules.actions import failed_call
+from upshot.database.rules.transaction_rules import find_cause
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Cause, Firing
     from upshot.active.tasks import Pending
-    from upshot.core.rows import Row, Rows
+    from upshot.core.rows import Rows
     from upshot.database.state import DatabaseState
 
 log = logging.getLogger("upshot.rules")
@@ -148,15 +148,5 @@ def recovered_tasks(state: DatabaseState) -> list[Pending]:
     """The tasks that an earlier process left in the store."""
     found = [] if state.journal is None else [from_task(task) for task in state.journal.store.tasks()]
     for each in found:
-        each.firing.find_cause = _recovered_cause(state)
+        each.firing.find_cause = partial(find_cause, state, each.place[0])
     return found
-
-
-def _recovered_cause(state: DatabaseState) -> Callable[[Firing], Mapping[Row, Cause]]:
-    def find(firing: Firing) -> Mapping[Row, Cause]:
-        from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - rarely used
-
-        assert firing.version is not None, "it was committed"
-        return firing_causes(state, firing, firing.version)
-
-    return find

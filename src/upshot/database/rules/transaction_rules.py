@@ -3,7 +3,7 @@ their firings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from upshot.active.run import RuleRun
@@ -19,7 +19,7 @@ from upshot.database.state import MOST_REMEMBERED
 from upshot.database.watch import Event
 
 if TYPE_CHECKING:
-    from upshot.active.firing import Firing
+    from upshot.active.firing import Cause, Firing
     from upshot.check.program import RuleAction
     from upshot.database.engines import Deltas
     from upshot.database.state import DatabaseState
@@ -96,3 +96,10 @@ def announce_firings(state: DatabaseState, firings: Iterable[Firing]) -> None:
     for rule, rows in found.items():
         schema = schemas[rule]
         state.publish(Event(rule, state.version, Rows.of(schema, list(rows)), Rows.of(schema, [])))
+
+
+def find_cause(state: DatabaseState, version: int, firing: Firing) -> Mapping[Row, Cause]:
+    """The cause of a firing in the transaction of a version."""
+    from upshot.database.rules.firing_causes import firing_causes  # noqa: PLC0415 - rarely used
+
+    return firing_causes(state, firing, version)
