@@ -35,6 +35,13 @@ def test_rows_come_in_the_order_that_is_asked_for(db: upshot.Database) -> None:
     assert list(db.sql("SELECT id FROM dept UNION SELECT boss FROM emp ORDER BY id LIMIT 2")) == [(1,), (2,)]
 
 
+def test_a_query_with_ties_is_refused_and_a_limit_of_null_is_none(db: upshot.Database) -> None:
+    with pytest.raises(upshot.ProgramError) as error:
+        db.sql("SELECT dept FROM emp ORDER BY dept FETCH FIRST 1 ROW WITH TIES")
+    assert error.value.code == "sql-unsupported"
+    assert len(db.sql("SELECT id FROM dept ORDER BY id LIMIT NULL")) == len(db.sql("SELECT id FROM dept"))
+
+
 def test_values_are_bound_and_never_spliced(db: upshot.Database) -> None:
     assert db.sql("SELECT name FROM emp WHERE id = :id", id=2) == {("bob",)}
     assert db.sql("SELECT name FROM emp WHERE name = :name", name="x' OR 'a' = 'a") == set()

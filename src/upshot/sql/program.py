@@ -21,7 +21,7 @@ from upshot.sql.queries.tables import table_declaration
 from upshot.sql.reading import read_script
 from upshot.sql.spellings import in_one_spelling
 from upshot.sql.translation import Branch, Translation, variable_name
-from upshot.sql.trees import inner_query, mark_folds
+from upshot.sql.trees import inner_query, mark_folds, unwrapped
 from upshot.sql.trigger_reading import TriggerForm
 from upshot.sql.triggers import trigger_rule
 from upshot.sql.trouble import Refused, Statement, understood
@@ -155,11 +155,9 @@ class _Making:
         self._refuse_twice(statement, name)
         reader = QueryReader()
         translation = self._translation(statement, name, reader)
-        node = statement.tree
-        while isinstance(node, exp.Paren):
-            node = node.this
+        node = unwrapped(statement.tree)
         head = Atom(name, (), span=statement.place(statement.name))
-        if isinstance(node, exp.Not) and isinstance(inner := _bare(node.this), exp.Exists):
+        if isinstance(node, exp.Not) and isinstance(inner := unwrapped(node.this), exp.Exists):
             rows = reader.rows(translation, inner_query(inner.this))
             if (rule := _only_rule(translation, rows)) is not None and rule.body is not None:
                 self._keep(translation, None)
@@ -240,12 +238,6 @@ def _distinct_names(names: Sequence[str]) -> list[str]:
 
 def _defined(items: Collection[Item]) -> set[str]:
     return {item.head.relation if isinstance(item, Deny) else getattr(item, "name", "") for item in items}
-
-
-def _bare(node: exp.Expression) -> exp.Expression:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _properties(tree: exp.Expression) -> list[exp.Expression]:

@@ -225,7 +225,7 @@ def _with_versions(tokens: list[Token]) -> list[Token]:
             and behind[1].token_type in (TokenType.NUMBER, TokenType.COLON, TokenType.PARAMETER)
         )
         if is_version and found and found[-1].text.upper() not in ("VERSION", "TIMESTAMP", "SYSTEM_TIME"):
-            found.append(Token(TokenType.VAR, "VERSION", token.line, token.col, token.start, token.end))
+            found.append(_like(token, TokenType.VAR, "VERSION"))
         found.append(token)
     return found
 

@@ -60,8 +60,7 @@ def _in_list(node: exp.Expression) -> exp.Expression | None:
     if not (is_any if isinstance(node, exp.EQ) else is_all):
         return None
     values = side.expressions[0] if isinstance(side, exp.Anonymous) and side.expressions else side.this
-    while isinstance(values, exp.Paren):
-        values = values.this
+    values = values.unnest()
     if not isinstance(values, exp.Array) or not values.expressions:
         return None
     if any(isinstance(each, exp.Query | exp.Subquery) for each in values.expressions):
@@ -73,7 +72,7 @@ def _in_list(node: exp.Expression) -> exp.Expression | None:
 def _starts(node: exp.Expression) -> exp.Expression:
     text, start = node.this, node.expression
     first = exp.Left(this=text.copy(), expression=exp.Length(this=start.copy()))
-    return exp.Paren(this=exp.EQ(this=first, expression=start.copy()))
+    return exp.Paren(this=first.eq(start))
 
 
 def _date_text(node: exp.Expression) -> exp.Expression | None:
@@ -137,35 +136,21 @@ def _element(value: exp.Expression) -> exp.Expression:
     if isinstance(value, exp.Predicate | exp.Connector | exp.Not):
         return _letter(value)
     text = output_text(value)
-    special = exp.Literal.string(_QUOTED)
-    plain = exp.Translate(this=text.copy(), from_=special, to=exp.Literal.string(""))
-    test = reduce(
-        lambda left, right: exp.Or(this=left, expression=right),
-        [
-            exp.EQ(this=text.copy(), expression=exp.Literal.string("")),
-            exp.EQ(this=exp.Upper(this=text.copy()), expression=exp.Literal.string("NULL")),
-            exp.NEQ(this=plain, expression=text.copy()),
-        ],
-    )
+    plain = exp.Translate(this=text.copy(), from_=_text(_QUOTED), to=_text(""))
+    needs_quotes = exp.or_(text.eq(_text("")), exp.Upper(this=text.copy()).eq(_text("NULL")), plain.neq(text))
     escaped: exp.Expression = text.copy()
     for character in ("\\", '"'):
-        escaped = exp.Replace(
-            this=escaped, expression=exp.Literal.string(character), replacement=exp.Literal.string("\\" + character)
-        )
-    quote = exp.Literal.string('"')
-    return exp.Case(
-        ifs=[
-            exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=exp.Literal.string("NULL")),
-            exp.If(this=test, true=reduce(_joined, [quote, escaped, quote.copy()])),
-        ],
-        default=text,
-    )
+        escaped = exp.Replace(this=escaped, expression=_text(character), replacement=_text("\\" + character))
+    quoted = reduce(_joined, [_text('"'), escaped, _text('"')])
+    return exp.case().when(value.is_(exp.null()), _text("NULL")).when(needs_quotes, quoted).else_(text)
 
 
 def _letter(condition: exp.Expression) -> exp.Expression:
-    words = ((condition.copy(), "t"), (exp.not_(condition.copy()), "f"))
-    choices = [exp.If(this=test, true=exp.Literal.string(word)) for test, word in words]
-    return exp.Case(ifs=choices, default=exp.Literal.string("NULL"))
+    return exp.case().when(condition, _text("t")).when(exp.not_(condition), _text("f")).else_(_text("NULL"))
+
+
+def _text(value: str) -> exp.Literal:
+    return exp.Literal.string(value)
 
 
 def _escaped_text(node: exp.Expression) -> exp.Expression:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from upshot.check.clause.clause_form import Conjunction, TooMany, alternatives
 from upshot.check.names.variables import fresh_name, variables
@@ -14,9 +16,8 @@ from upshot.check.types.nullability import can_be_null, nullable_variables
 from upshot.core.schema import Column, Lattice, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
-from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, TRUE, bound_names, conjunction, conjuncts, without_idle_names
-from upshot.sql.expressions.values import Value, combinations
+from upshot.sql.expressions.values import Value, combinations, filler
 from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals, operators
@@ -53,6 +54,13 @@ class Branch:
     """The values that distinguish equal rows, where requested."""
     span: Span | None = None
     """The place of the query that it is made from."""
+
+    @property
+    def nodes(self) -> Iterator[Formula | Term]:
+        """The parts, and the conditions and terms of the values."""
+        yield from self.parts
+        for value in self.values:
+            yield from value.nodes
 
 
 @dataclass(slots=True)
@@ -218,6 +226,13 @@ class Translation:
         around = {id(source) for source in scope.outer()}
         names = dict.fromkeys(name for node in nodes for name in variables(node))
         return [Variable(name) for name in names if name in self.homes and id(self.homes[name]) in around]
+
+    def refuse_correlated(
+        self, scope: Scope, branches: Iterable[Branch], what: str, node: exp.Expression | None = None, *, help: str
+    ) -> None:
+        """Refuse branches that use variables of queries around the scope."""
+        if self.correlated(scope, (each for branch in branches for each in branch.nodes)):
+            self.statement.unsupported(what, node, help=help)
 
     def domain(
         self, names: Iterable[Variable], parts: Sequence[Formula], around: Sequence[FromItem] = ()

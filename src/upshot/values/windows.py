@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from upshot.core.errors import DataError
+from upshot.core.structures import NEUTRAL
 from upshot.core.types import Kind, Type, decimal_of
 from upshot.values.numeric_functions import quotient
 from upshot.values.records import BuiltinFunction, FunctionMeaning
@@ -45,10 +46,7 @@ _READ: dict[Kind, Callable[[str], Any]] = {
 }
 
 
-_EMPTY: dict[Kind, Any] = {
-    Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0, Kind.SYMBOL: "", Kind.BOOLEAN: False,
-    Kind.DATE: dt.date(1970, 1, 1), Kind.TIMESTAMP: dt.datetime(1970, 1, 1, tzinfo=dt.UTC), Kind.DECIMAL: Decimal(0),
-}  # fmt: skip
+_EMPTY: dict[Kind, Any] = {**NEUTRAL, Kind.DECIMAL: Decimal(0)}
 
 
 def sequence(values: Sequence[str], _: Type) -> str:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from upshot.core.types import FLOAT, MOST_DIGITS, NUMBER, Kind, Type
 from upshot.sql.expressions import dates
 from upshot.sql.expressions.coercion import NUMERIC, coerced, least_scale, literal, operands, zero
-from upshot.sql.expressions.values import NULL, Value, call, combined
+from upshot.sql.expressions.values import NULL, Value, applied, call, combined
 from upshot.syntax.ast import Constant
 from upshot.values.functions import FUNCTIONS
 
@@ -43,7 +43,7 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
     if Kind.DECIMAL in kinds and kinds <= {Kind.DECIMAL, Kind.NUMBER}:
         return _of_decimals(block, node, function, values)
     values, type_ = operands(block, nodes)
-    return NULL if type_ is None else combined(values, lambda terms: call(function, terms), Type(type_.kind))
+    return NULL if type_ is None else applied(function, values, Type(type_.kind))
 
 
 def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequence[Value]) -> Value:
@@ -61,7 +61,7 @@ def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequ
         coerced(block.statement, value, _decimal(each), part)
         for value, each, part in zip(values, wanted, (node.this, node.expression), strict=True)
     ]
-    return combined(parts, lambda terms: call(function, terms), _decimal(scale))
+    return applied(function, parts, _decimal(scale))
 
 
 def _decimal(scale: int) -> Type:
@@ -105,7 +105,7 @@ def negated(block: Block, node: exp.Neg) -> Value:
         return literal(block.statement, inner, negative=True)
     value = block.value(inner)
     refuse_kind(block, node, [value], _SIGNED)
-    return combined([value], lambda terms: call("neg", terms), value.type)
+    return applied("neg", [value], value.type)
 
 
 def _absolute(block: Block, node: exp.Expression) -> Value:
@@ -131,7 +131,7 @@ def _rounded(block: Block, node: exp.Expression) -> Value:
     name = node.key
     if node.args.get("decimals") is not None or node.args.get("to") is not None:
         block.statement.unsupported(f"{name.upper()} with a number of places", node, help="use ROUND or TRUNC")
-    return combined([value], lambda terms: call(name, terms), value.type)
+    return applied(name, [value], value.type)
 
 
 def _to_places(block: Block, node: exp.Expression, value: Value, function: str) -> Value:
@@ -145,7 +145,7 @@ def _to_places(block: Block, node: exp.Expression, value: Value, function: str) 
     type_ = _decimal(scale)
     made = combined([value], lambda terms: call(function, (terms[0], Constant(places.value), zero(scale))), type_)
     if value.kind is Kind.NUMBER:
-        return combined([made], lambda terms: call("to_integer", terms), NUMBER)
+        return applied("to_integer", [made], NUMBER)
     return made
 
 
@@ -162,18 +162,13 @@ def _of_float(block: Block, node: exp.Expression) -> Value:
     value = block.value(node.this)
     refuse_kind(block, node, [value])
     name = node.key
-    return combined([coerced(block.statement, value, FLOAT, node)], lambda terms: call(name, terms), FLOAT)
+    return applied(name, [coerced(block.statement, value, FLOAT, node)], FLOAT)
 
 
 def _sign(block: Block, node: exp.Expression) -> Value:
     """SIGN as the comparison with 0 on both sides."""
-    zero_ = exp.Literal.number(0)
-    ifs = [
-        exp.If(this=exp.GT(this=node.this.copy(), expression=zero_.copy()), true=exp.Literal.number(1)),
-        exp.If(this=exp.LT(this=node.this.copy(), expression=zero_.copy()), true=exp.Neg(this=exp.Literal.number(1))),
-        exp.If(this=exp.EQ(this=node.this.copy(), expression=zero_.copy()), true=zero_.copy()),
-    ]
-    return block.value(exp.Case(ifs=ifs))
+    value = node.this
+    return block.value(exp.case().when(value > 0, "1").when(value < 0, "-1").when(value.eq(0), "0"))
 
 
 ARITHMETIC: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {

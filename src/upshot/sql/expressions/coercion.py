@@ -26,7 +26,7 @@ from upshot.core.types import (
     Type,
     most_digits,
 )
-from upshot.sql.expressions.values import Case, Value, call, combined
+from upshot.sql.expressions.values import Case, Value, applied, call, combined
 from upshot.sql.trouble import Statement
 from upshot.syntax import literals
 from upshot.syntax.ast import Constant, Term
@@ -143,9 +143,15 @@ def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expressio
 
 def operands(block: Block, nodes: Sequence[exp.Expression]) -> tuple[list[Value], Type | None]:
     """The values of the expressions, as values of one type."""
-    values = [block.value(node) for node in nodes]
-    type = common_type(block.statement, values, nodes)
-    return [coerced(block.statement, v, type, n) for v, n in zip(values, nodes, strict=True)], type
+    return unified(block.statement, [block.value(node) for node in nodes], nodes)
+
+
+def unified(
+    statement: Statement, values: Sequence[Value], nodes: Sequence[exp.Expression]
+) -> tuple[list[Value], Type | None]:
+    """The values converted to one type, and this type."""
+    type = common_type(statement, values, nodes)
+    return [coerced(statement, value, type, node) for value, node in zip(values, nodes, strict=True)], type
 
 
 def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Expression) -> Value:
@@ -286,7 +292,7 @@ def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -
         )
     if name == "to_decimal":
         return combined([value], lambda terms: call(name, (terms[0], zero(type.scale))), type)
-    return combined([value], lambda terms: call(name, terms), type)
+    return applied(name, [value], type)
 
 
 def to_any_decimal(statement: Statement, value: Value, node: exp.Expression) -> Value:

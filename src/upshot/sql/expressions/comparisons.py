@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from upshot.sql.expressions.coercion import coerced, common_type
+from upshot.sql.expressions.coercion import unified
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_null
 from upshot.sql.expressions.values import Value, combinations, is_nothing
 from upshot.syntax.ast import Comparison, Constant, Formula, Term
@@ -26,10 +26,9 @@ def compared(
     block: Block, op: str, values: Sequence[Value], nodes: Sequence[exp.Expression], value: bool, certain: bool
 ) -> Formula:
     """The comparison of two values, case by case."""
-    type_ = common_type(block.statement, values, nodes)
+    (left, right), type_ = unified(block.statement, values, nodes)
     if type_ is None:
         return FALSE if certain else TRUE
-    left, right = (coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True))
     unknown = [value.nullable for value in (left, right)]
     span = block.statement.place(nodes[0]).to(block.statement.place(nodes[1]))
     found = []

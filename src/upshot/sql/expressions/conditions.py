@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from upshot.core.types import BOOLEAN, Kind
 from upshot.sql.expressions import dates
-from upshot.sql.expressions.coercion import coerced, common_type
+from upshot.sql.expressions.coercion import operands
 from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
 from upshot.sql.expressions.texts import like_test
@@ -45,15 +45,12 @@ def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> 
         case exp.NullSafeEQ() | exp.NullSafeNEQ():
             return _distinct(block, node, value is isinstance(node, exp.NullSafeEQ))
         case exp.Between():
-            bounds = [
-                exp.GTE(this=node.this.copy(), expression=node.args["low"].copy()),
-                exp.LTE(this=node.this.copy(), expression=node.args["high"].copy()),
-            ]
-            both_bounds: exp.Expression = exp.And(this=bounds[0], expression=bounds[1])
-            if node.args.get("symmetric"):
-                turned = exp.Between(this=node.this.copy(), low=node.args["high"].copy(), high=node.args["low"].copy())
-                both_bounds = exp.Or(this=both_bounds, expression=turned)
-            return block.holds(both_bounds, value=value, certain=certain)
+            subject, low, high = node.this, node.args["low"], node.args["high"]
+            within = exp.And(this=subject >= low, expression=subject <= high)
+            if not node.args.get("symmetric"):
+                return block.holds(within, value=value, certain=certain)
+            turned = exp.And(this=subject >= high, expression=subject <= low)
+            return block.holds(exp.Or(this=within, expression=turned), value=value, certain=certain)
         case exp.In():
             return _placed(block, _in(block, node, value, certain), node)
         case exp.Exists():
@@ -124,10 +121,7 @@ def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: boo
 
 def _distinct(block: Block, node: exp.Expression, same: bool) -> Formula:
     """IS [NOT] DISTINCT FROM: NULL is like NULL and unlike all else."""
-    nodes = (node.this, node.expression)
-    values = [block.value(each) for each in nodes]
-    type_ = common_type(block.statement, values, nodes)
-    pair = [coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True)]
+    pair, type_ = operands(block, (node.this, node.expression))
     found = []
     for when, (a, b) in combinations(pair):
         equal = FALSE if type_ is None else leaf("=" if same else "!=", a, b, True, (True, True))

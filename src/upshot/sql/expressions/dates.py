@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from upshot.core.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind, Type
 from upshot.sql.expressions.coercion import coerced, zero
-from upshot.sql.expressions.values import Value, call, combined, plain
+from upshot.sql.expressions.values import Value, applied, call, combined, plain
 from upshot.sql.trees import unwrapped
 from upshot.syntax import literals
 from upshot.syntax.ast import Constant, Term
@@ -67,12 +67,12 @@ def _with_days(block: Block, node: exp.Expression, values: list[Value], sign: in
         values = [values[1], values[0]]
     date, other = values
     if date.kind is Kind.DATE and other.kind is Kind.NUMBER:
-        count = other if sign > 0 else combined([other], lambda terms: call("neg", terms), NUMBER)
-        return combined([date, count], lambda terms: call("date_plus_days", terms), DATE)
+        count = other if sign > 0 else applied("neg", [other], NUMBER)
+        return applied("date_plus_days", [date, count], DATE)
     if sign < 0 and other.kind in _TIMES:
         pair = [coerced(block.statement, value, DATE, node) if value.constant else value for value in values]
         if all(value.kind is Kind.DATE for value in pair):
-            return combined(pair, lambda terms: call("days_between", terms), NUMBER)
+            return applied("days_between", pair, NUMBER)
         block.statement.unsupported(
             "the difference of timestamps, which is an interval,", node,
             help="write EXTRACT(EPOCH FROM a - b), compare it with an INTERVAL, or cast both to DATE",
@@ -187,7 +187,7 @@ def _difference(block: Block, node: exp.Expression) -> Value | None:
     pair = [coerced(block.statement, value, TIMESTAMP, node) for value in values]
     if not all(value.type is None or value.kind is Kind.TIMESTAMP for value in pair):
         return None
-    return combined(pair, lambda terms: call("microseconds_between", terms), NUMBER)
+    return applied("microseconds_between", pair, NUMBER)
 
 
 def lengths(block: Block, left: exp.Expression, right: exp.Expression) -> tuple[Value, Value] | None:

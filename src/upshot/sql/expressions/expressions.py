@@ -16,7 +16,7 @@ from upshot.sql.expressions.column_types import column_type, is_any_decimal
 from upshot.sql.expressions.dates import DATES
 from upshot.sql.expressions.formulas import FALSE, conjunction, conjuncts, disjunction, is_given, is_null
 from upshot.sql.expressions.texts import TEXTS
-from upshot.sql.expressions.values import NULL, Case, TooManyCases, Value, call, combined, plain
+from upshot.sql.expressions.values import NULL, Case, TooManyCases, Value, applied, call, combined, plain
 from upshot.sql.spellings import OUTPUT
 from upshot.syntax.ast import Call, Constant, Formula
 from upshot.values.functions import FUNCTIONS
@@ -41,7 +41,7 @@ def _case(block: Block, node: exp.Expression) -> Value:
     before: list[Formula] = []
     cases: list[Case] = []
     for branch, value in zip(branches, values, strict=False):
-        condition = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
+        condition = branch.this if subject is None else subject.eq(branch.this)
         when = block.holds(condition, value=True, certain=True)
         cases += _under([*before, when], value)
         before.append(block.holds(condition, value=False, certain=False))
@@ -92,7 +92,7 @@ def _given_or_not(value: Value) -> tuple[list[Case], Formula]:
 
 
 def _nullif(block: Block, node: exp.Expression) -> Value:
-    same = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
+    same = node.this.eq(node.expression)
     value = block.value(node.this)
     equal = block.holds(same, value=True, certain=True)
     other = block.holds(same, value=False, certain=False)
@@ -111,7 +111,7 @@ def _extreme(block: Block, node: exp.Expression) -> Value:
 
 
 def _larger(function: str, left: Value, right: Value, type_: Type | None) -> Value:
-    both = combined([left, right], lambda terms: call(function, terms), type_)
+    both = applied(function, [left, right], type_)
     if type_ is None or not (left.nullable or right.nullable):
         return both
     cases: list[Case] = []
@@ -211,9 +211,7 @@ def _value(block: Block, node: exp.Expression) -> Value:
 def _cast(block: Block, node: exp.Cast) -> Value:
     value, wanted = value_of(block, node.this), column_type(block.statement, node.args["to"], node)
     if value.kind is Kind.BOOLEAN and wanted.kind is Kind.NUMBER:
-        one, nothing = exp.Literal.number(1), exp.Literal.number(0)
-        choices = [exp.If(this=node.this.copy(), true=one), exp.If(this=exp.not_(node.this.copy()), true=nothing)]
-        return _case(block, exp.Case(ifs=choices))
+        return _case(block, exp.case().when(node.this, "1").when(exp.not_(node.this), "0"))
     made = cast(block.statement, value, wanted, node)
     if value.kind is Kind.BOOLEAN and node.meta.get(OUTPUT):
         return combined([made], lambda terms: call("left", (terms[0], Constant(1))), SYMBOL)
@@ -260,7 +258,7 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
     """A function of the user, which the program declares with `.functor`."""
     statement, functors = block.statement, block.translation.functors
     if node.name == SORT_KEY:
-        return combined([block.value(node.expressions[0])], lambda terms: call("sort_key", terms), SYMBOL)
+        return applied("sort_key", [block.value(node.expressions[0])], SYMBOL)
     names = [name for name in functors if name.lower() == f"{MARK}{node.name.lower()}"]
     if not names:
         hint = did_you_mean(node.name, [name.removeprefix(MARK) for name in functors]) or (

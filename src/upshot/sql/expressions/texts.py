@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from upshot.core.types import NUMBER, SYMBOL, Kind
 from upshot.sql.expressions.coercion import cast
-from upshot.sql.expressions.values import Value, call, combined, plain
+from upshot.sql.expressions.values import Value, applied, call, combined, plain
 from upshot.sql.spellings import output_text
 from upshot.syntax.ast import Constant, Term
 
@@ -46,7 +46,7 @@ def _joined(block: Block, node: exp.Expression) -> Value:
     for part in (node.this, node.expression):
         value = block.value(part)
         values.append(value if value.kind in (None, Kind.SYMBOL) else cast(block.statement, value, SYMBOL, part))
-    return combined(values, lambda terms: call("cat", terms), SYMBOL)
+    return applied("cat", values, SYMBOL)
 
 
 def _concatenated(block: Block, node: exp.Expression) -> Value:
@@ -55,7 +55,7 @@ def _concatenated(block: Block, node: exp.Expression) -> Value:
     if len(parts) == 1:
         return block.value(parts[0])
     values = [block.value(part) for part in parts]
-    return combined(values, lambda terms: call("cat", terms), SYMBOL)
+    return applied("cat", values, SYMBOL)
 
 
 def _separated(block: Block, node: exp.Expression) -> Value:
@@ -74,7 +74,7 @@ def _substring(block: Block, node: exp.Expression) -> Value:
     start, length = node.args.get("start"), node.args.get("length")
     values = [text(block, node.this), _whole(block, start if start is not None else exp.Literal.number(1))]
     if length is None:
-        return combined(values, lambda terms: call("substring_from", terms), SYMBOL)
+        return applied("substring_from", values, SYMBOL)
     values.append(_whole(block, length))
 
     def part(terms: Sequence[Term]) -> Term:
@@ -93,14 +93,14 @@ def _trimmed(block: Block, node: exp.Expression) -> Value:
     characters = node.args.get("expression")
     values = [text(block, node.this), text(block, characters if characters is not None else exp.Literal.string(" "))]
     name = _TRIMS.get(str(node.args.get("position") or ""), "trim")
-    return combined(values, lambda terms: call(name, terms), SYMBOL)
+    return applied(name, values, SYMBOL)
 
 
 def _position(block: Block, node: exp.Expression) -> Value:
     if node.args.get("position") is not None or node.args.get("occurrence") is not None:
         block.statement.unsupported("a search from a position on", node, help="search in SUBSTRING(…)")
     values = [text(block, node.this), text(block, node.args["substr"])]
-    return combined(values, lambda terms: call("strpos", terms), NUMBER)
+    return applied("strpos", values, NUMBER)
 
 
 def _padded(block: Block, node: exp.Expression) -> Value:
@@ -108,11 +108,11 @@ def _padded(block: Block, node: exp.Expression) -> Value:
     values = [text(block, node.this), _whole(block, node.expression)]
     values.append(text(block, fill) if fill is not None else plain(Constant(" ", SYMBOL), SYMBOL))
     name = "lpad" if node.args.get("is_left") else "rpad"
-    return combined(values, lambda terms: call(name, terms), SYMBOL)
+    return applied(name, values, SYMBOL)
 
 
 def _initials(block: Block, node: exp.Expression) -> Value:
-    return combined([text(block, node.this)], lambda terms: call("initcap", terms), SYMBOL)
+    return applied("initcap", [text(block, node.this)], SYMBOL)
 
 
 def _code_point(block: Block, node: exp.Expression) -> Value:
@@ -133,7 +133,7 @@ def like_test(block: Block, node: exp.Expression) -> tuple[Value, Constant]:
         block.statement.unsupported("LIKE with a computed pattern", node, help="write the pattern as text")
     found = text(block, node.this)
     if isinstance(node, exp.ILike):
-        lowered = combined([found], lambda terms: call("lower", terms), SYMBOL)
+        lowered = applied("lower", [found], SYMBOL)
         return lowered, Constant(like_pattern(pattern.value.lower(), escape), SYMBOL)
     return found, Constant(like_pattern(pattern.value, escape), SYMBOL)
 

@@ -1,12 +1,13 @@
-"""The value of an expression: one term, or one for each of several disjoint cases."""
+"""The value of an expression: one term, or a term for each of several disjoint cases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from upshot.core.errors import DataError
+from upshot.core.structures import NEUTRAL
 from upshot.core.types import NUMBER, Kind, Type
 from upshot.sql.expressions.formulas import conjunction, conjuncts
 from upshot.syntax import literals
@@ -53,9 +54,22 @@ class Value:
     def kind(self) -> Kind | None:
         return None if self.type is None else self.type.kind
 
+    @property
+    def nodes(self) -> Iterator[Formula | Term]:
+        """The conditions and the terms of all cases."""
+        return (each for case in self.cases for each in (*case.when, case.term))
+
 
 def plain(term: Term, type: Type | None) -> Value:
     return Value((Case((), term),), type)
+
+
+def filler(type: Type) -> Constant:
+    """A value of the type that is stored in place of NULL."""
+    if type.kind is Kind.DECIMAL:
+        return literals.tagged("decimal", f"{0:.{type.scale}f}")
+    own = {Kind.NUMBER: None, Kind.RECORD: type.required()}.get(type.kind, Type(type.kind))
+    return Constant(NEUTRAL[type.kind], own)
 
 
 def is_nothing(term: Term) -> bool:
@@ -74,6 +88,11 @@ def combined(values: Sequence[Value], make: Callable[[Sequence[Term]], Term], ty
     )
     nullable = any(value.nullable for value in values)
     return Value(cases, type if type is None else replace(type, nullable=nullable))
+
+
+def applied(name: str, values: Sequence[Value], type: Type | None) -> Value:
+    """A built-in function of values, case by case."""
+    return combined(values, lambda terms: call(name, terms), type)
 
 
 def call(name: str, terms: Sequence[Term]) -> Term:

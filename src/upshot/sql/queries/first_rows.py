@@ -37,7 +37,7 @@ def first_of_each(query: exp.Expression) -> exp.Expression:
         this=exp.RowNumber(), partition_by=partition, order=exp.Order(expressions=keys) if keys else None
     )
     made.set("distinct", None)
-    made.set("qualify", exp.Qualify(this=exp.EQ(this=number, expression=exp.Literal.number(1))))
+    made.set("qualify", exp.Qualify(this=number.eq(1)))
     return made
 
 

@@ -260,11 +260,8 @@ class _FromClause:
         return replace(branch, values=tuple(values))
 
     def _relation(self, names: list[str], types: list[Type], branches: list[Branch], hidden: int) -> FromItem:
-        nodes = [n for b in branches for n in (*b.parts, *(c.term for v in b.values for c in v.cases))]
-        if self._translation.correlated(self._block.scope, nodes):
-            self._statement.unsupported(
-                "an outer join with columns of the outer query", help="move the condition to WHERE"
-            )
+        what = "an outer join with columns of the outer query"
+        self._translation.refuse_correlated(self._block.scope, branches, what, help="move the condition to WHERE")
         relation = self._translation.view("join", names, types, branches)
         return self._translation.source(relation, "", hidden=hidden)
 

@@ -14,9 +14,8 @@ from sqlglot import exp
 from upshot.check.names.variables import variables
 from upshot.core.types import MOST_DIGITS, NUMBER, SYMBOL, Kind, Type
 from upshot.sql.expressions.expressions import argument_of, value_of
-from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
-from upshot.sql.expressions.values import Case, Value, call, combined, plain
+from upshot.sql.expressions.values import Case, Value, applied, filler, plain
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort_key
 from upshot.sql.queries.presence import MOST_NULLABLE
@@ -96,10 +95,8 @@ class _Grouping:
         self._nodes = _key_nodes(block, select)
         self._values = [value_of(block, node) for node in self._nodes]
         self._specs = self._read_aggregates()
-        nodes: list[Formula | Term] = list(block.parts)
-        for value in (*self._values, *(s.value for s in self._specs if s.value is not None)):
-            nodes += [each for case in value.cases for each in (*case.when, case.term)]
-        self._around = self._translation.correlated(block.scope, nodes)
+        values = (*self._values, *(s.value for s in self._specs if s.value is not None))
+        self._around = self._translation.correlated(block.scope, Branch(block.parts, values).nodes)
 
     def block(self) -> Block:
         self._refuse_untyped()
@@ -119,7 +116,7 @@ class _Grouping:
         for spec, argument in zip(self._specs, rows.arguments, strict=True):
             value = self._aggregate(made, spec, argument, rows)
             if spec.separator is not None:
-                value = combined([value, spec.separator], lambda terms: call("join_lines", terms), SYMBOL)
+                value = applied("join_lines", [value, spec.separator], SYMBOL)
             made.groups[spec.signature] = value
         having = self._select.args.get("having")
         if having is not None:
@@ -207,13 +204,13 @@ class _Grouping:
             self._statement.unsupported("a computed separator", node, help="write the separator as text")
         keys = [sort_key(block.value(each.this), sort_column(each)) for each in order]
         if not distinct:
-            keys.append(combined([text], lambda terms: call("sort_key", terms), SYMBOL))
+            keys.append(applied("sort_key", [text], SYMBOL))
             identity = self._translation.identity(block.scope.sources)
             keys += [sort_key(plain(v, t), SortColumn(0)) for v, t in identity]
         elif not order:
-            keys.append(combined([text], lambda terms: call("sort_key", terms), SYMBOL))
+            keys.append(applied("sort_key", [text], SYMBOL))
         keys.append(plain(Constant("\t", SYMBOL), SYMBOL))
-        keys.append(combined([text], lambda terms: call("window_text", terms), SYMBOL))
+        keys.append(applied("window_text", [text], SYMBOL))
         value = replace(joined_keys(keys, block), type=SYMBOL.optional() if text.nullable else SYMBOL)
         between = plain(Constant("", SYMBOL), SYMBOL) if separator.type is None else separator
         return _Spec(signature, "sequence", False, value, between)

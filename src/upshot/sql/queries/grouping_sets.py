@@ -93,20 +93,19 @@ def _named(node: exp.Expression, missing: set[str], kept: set[str]) -> exp.Expre
     return exp.Alias(this=made, alias=name.copy()) if name is not None else made
 
 
-def _replaced(node: exp.Expression, missing: set[str], kept: set[str]) -> exp.Expression:
-    if node.sql() in missing:
-        return exp.Null()
-    if isinstance(node, exp.Grouping):
-        bits = "".join("0" if unwrapped(each).sql() in kept else "1" for each in node.expressions)
-        return exp.Literal.number(int(bits, 2))
-    if isinstance(node, exp.Query) or is_aggregate(node):
-        return node
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expression):
-            node.set(key, _replaced(value, missing, kept))
-        elif isinstance(value, list):
-            node.set(key, [_replaced(v, missing, kept) if isinstance(v, exp.Expression) else v for v in value])
-    return node
+def _replaced(root: exp.Expression, missing: set[str], kept: set[str]) -> exp.Expression:
+    """The expression with NULL for the missing keys, but for those in aggregates and subqueries."""
+
+    def visit(node: exp.Expression) -> exp.Expression:
+        if node.sql() in missing:
+            return exp.Null()
+        if isinstance(node, exp.Grouping):
+            bits = "".join("0" if unwrapped(each).sql() in kept else "1" for each in node.expressions)
+            return exp.Literal.number(int(bits, 2))
+        # A copy ends the descent.
+        return node.copy() if isinstance(node, exp.Query) or is_aggregate(node) else node
+
+    return root.transform(visit)
 
 
 def as_counts(query: exp.Expression, width: int) -> exp.Select:
@@ -117,7 +116,8 @@ def as_counts(query: exp.Expression, width: int) -> exp.Select:
     sides = []
     for place, side in enumerate((query.this, query.expression)):
         table = exp.Subquery(
-            this=side.copy(), alias=exp.TableAlias(this=exp.to_identifier("side"), columns=_identifiers(names))
+            this=side.copy(),
+            alias=exp.TableAlias(this=exp.to_identifier("side"), columns=list(map(exp.to_identifier, names))),
         )
         marks = [exp.alias_(exp.Literal.number(int(place == at)), name) for at, name in enumerate(counts)]
         sides.append(exp.select(*names, *marks).from_(table))
@@ -126,16 +126,8 @@ def as_counts(query: exp.Expression, width: int) -> exp.Select:
         alias=exp.TableAlias(this=exp.to_identifier("counted")),
     )
     left, right = (exp.Sum(this=exp.column(name)) for name in counts)
-    test: exp.Expression = exp.GT(this=left, expression=right)
-    times: exp.Expression = exp.Sub(this=left.copy(), expression=right.copy())
+    test: exp.Expr = left > right
+    times: exp.Expr = left - right
     if isinstance(query, exp.Intersect):
-        test = exp.And(
-            this=exp.GT(this=left, expression=exp.Literal.number(0)),
-            expression=exp.GT(this=right, expression=exp.Literal.number(0)),
-        )
-        times = exp.Least(this=left.copy(), expressions=[right.copy()])
+        test, times = exp.and_(left > 0, right > 0), exp.Least(this=left.copy(), expressions=[right.copy()])
     return exp.select(*names, exp.alias_(times, "times")).from_(both).group_by(*names).having(test)
-
-
-def _identifiers(names: list[str]) -> list[exp.Identifier]:
-    return [exp.to_identifier(name) for name in names]

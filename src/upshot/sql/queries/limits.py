@@ -6,7 +6,7 @@ last; rows that are alike in those, that of the rows they come from. So there is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from sqlglot import exp
 from upshot.core.schema import Column
 from upshot.core.types import SYMBOL, Type
 from upshot.sql.expressions.formulas import is_given, is_null
-from upshot.sql.expressions.values import Case, Value, call, combined, plain
+from upshot.sql.expressions.values import Case, Value, applied, call, plain
 from upshot.sql.queries.block import Block
 from upshot.sql.queries.row_sets import RowSet, as_view
 from upshot.sql.queries.sources import Scope
@@ -56,7 +56,8 @@ def limited(
     inner = query.copy()
     order, limit, offset = (inner.args.pop(key, None) for key in CLAUSES)
     statement = translation.statement
-    count, skipped = _count(translation, limit, "LIMIT"), _count(translation, offset, "OFFSET")
+    count = row_count(statement, limit, translation.parameters, "LIMIT")
+    skipped = row_count(statement, offset, translation.parameters, "OFFSET")
     width, sort = sort_columns(statement, inner, order)
     if count is None and not skipped:
         rows = reader.rows(translation, inner, around, bag=bag)
@@ -75,26 +76,26 @@ def _narrowed(rows: RowSet, extra: int) -> RowSet:
     return RowSet(rows.names[:shown], tuple(replace(b, values=b.values[:shown]) for b in rows.branches))
 
 
-def _count(translation: Translation, clause: exp.Expression | None, word: str) -> int | None:
+def row_count(
+    statement: Statement, clause: exp.Expression | None, parameters: Mapping[str, Constant], word: str
+) -> int | None:
+    """The number of LIMIT, OFFSET, FETCH or VERSION AS OF; None without a clause, or for NULL."""
     if clause is None:
         return None
+    node = clause.expression
     if isinstance(clause, exp.Fetch):
         options = clause.args.get("limit_options")
         if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            translation.statement.unsupported("FETCH with PERCENT or TIES", clause, help="use FETCH FIRST n ROWS ONLY")
+            statement.unsupported("FETCH with PERCENT or TIES", clause, help="use FETCH FIRST n ROWS ONLY")
         node = clause.args.get("count") or exp.Literal.number(1)
-    else:
-        node = clause.expression
     node = unwrapped(node)
-    value: object = int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
-    if isinstance(node, exp.Placeholder) and node.name in translation.parameters:
-        value = translation.parameters[node.name].value
-    if isinstance(node, exp.Null):
+    if isinstance(node, exp.Null) and not isinstance(clause, exp.Version):
         return None
+    value: object = int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() else None
+    if isinstance(node, exp.Placeholder) and node.name in parameters:
+        value = parameters[node.name].value
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        translation.statement.refuse(
-            "sql-syntax", f"{word} needs a non-negative integer", clause, help=f"write {word} 10"
-        )
+        statement.refuse("sql-syntax", f"{word} needs a non-negative integer", clause, help=f"write {word} 10")
     return value
 
 
@@ -176,12 +177,7 @@ def _cut(
     count, skipped = bounds
     rows, names = ordered.rows, ordered.rows.names[: ordered.shown]
     types = rows.types(translation)[: ordered.shown]
-    nodes = [
-        node
-        for branch in rows.branches
-        for node in (*branch.parts, *(t for v in branch.values for c in v.cases for t in (*c.when, c.term)))
-    ]
-    outer = translation.correlated(Scope(around), nodes)
+    outer = translation.correlated(Scope(around), (node for branch in rows.branches for node in branch.nodes))
     stored = _stored(translation, ordered, outer, types)
     source = [translation.variable(name) for name in names]
     row_key = translation.variable("key")
@@ -244,7 +240,7 @@ def _refuse_null(translation: Translation, outer: Sequence[Variable], columns: S
 def sort_key(value: Value, column: SortColumn) -> Value:
     """The sort key of a value: with a mark before it that puts NULL first or last, if there can be NULL."""
     function = "reverse_sort_key" if column.descending else "sort_key"
-    made = combined([value], lambda terms: call(function, terms), SYMBOL)
+    made = applied(function, [value], SYMBOL)
     if not value.nullable:
         return made
     given, null = ("1", "0") if column.nulls_first else ("0", "1")
@@ -260,13 +256,13 @@ def sort_key(value: Value, column: SortColumn) -> Value:
 def joined_keys(keys: Sequence[Value], block: Block | None = None) -> Value:
     """The sort key of a row; of many keys that can be NULL, step by step in views of the block."""
     if block is None or len(keys) == 1:
-        return keys[0] if len(keys) == 1 else combined(list(keys), lambda terms: call("cat", terms), SYMBOL)
+        return keys[0] if len(keys) == 1 else applied("cat", list(keys), SYMBOL)
     plain_keys = [key for key in keys if key.term is not None]
     if len(plain_keys) >= len(keys) - 2:
-        return combined(list(keys), lambda terms: call("cat", terms), SYMBOL)
+        return applied("cat", list(keys), SYMBOL)
     result = keys[0]
     for key in keys[1:]:
-        result = staged(block, combined([result, key], lambda terms: call("cat", terms), SYMBOL))
+        result = staged(block, applied("cat", [result, key], SYMBOL))
     return result
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import product, repeat
 
 from upshot.core.types import NUMBER, Type
-from upshot.sql.expressions.fillers import filler
 from upshot.sql.expressions.formulas import FALSE, conjunction, disjunction, is_given, is_null
-from upshot.sql.expressions.values import Value, combinations, plain
+from upshot.sql.expressions.values import Value, combinations, filler, plain
 from upshot.sql.translation import Branch, Translation
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Term
 

@@ -124,17 +124,8 @@ class QueryReader:
     ) -> Stored:
         """The query as a view of its own."""
         rows = self.rows(translation, query, around, bag=bag)
-        nodes = [
-            node
-            for branch in rows.branches
-            for node in (*branch.parts, *(t for v in branch.values for c in v.cases for t in (*c.when, c.term)))
-        ]
-        if translation.correlated(Scope(around), nodes):
-            translation.statement.unsupported(
-                "a correlated query here",
-                query,
-                help="use a correlated query in EXISTS, IN or a comparison",
-            )
+        cure = "use a correlated query in EXISTS, IN or a comparison"
+        translation.refuse_correlated(Scope(around), rows.branches, "a correlated query here", query, help=cure)
         return as_view(translation, rows, purpose)
 
     def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> FromItem:
@@ -273,11 +264,8 @@ class QueryReader:
         return RowSet(left.names, (Branch((*branch.parts, wanted), branch.values),))
 
     def _checked(self, translation: Translation, rows: RowSet, around: Scope | None, node: exp.Expression) -> RowSet:
-        nodes = [each for b in rows.branches for each in (*b.parts, *(c.term for v in b.values for c in v.cases))]
-        if translation.correlated(Scope(around), nodes):
-            translation.statement.unsupported(
-                "a correlated INTERSECT or EXCEPT", node, help="use EXISTS and NOT EXISTS"
-            )
+        what = "a correlated INTERSECT or EXCEPT"
+        translation.refuse_correlated(Scope(around), rows.branches, what, node, help="use EXISTS and NOT EXISTS")
         return rows
 
     # ---- WITH -----------------------------------------------------------------------------------

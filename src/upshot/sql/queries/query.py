@@ -18,7 +18,7 @@ from upshot.core.schema import Schema
 from upshot.core.span import Span
 from upshot.core.types import SYMBOL
 from upshot.sql.queries.first_rows import first_of_each, has_distinct_on
-from upshot.sql.queries.limits import SortColumn, sort_columns
+from upshot.sql.queries.limits import SortColumn, row_count, sort_columns
 from upshot.sql.queries.queries import QueryReader
 from upshot.sql.reading import read_script
 from upshot.sql.spellings import in_one_spelling
@@ -91,7 +91,6 @@ def _query(
     if has_distinct_on(tree):
         tree = first_of_each(tree)
     order, limit, offset = (tree.args.pop(key, None) for key in ("order", "limit", "offset"))
-    fetch = limit if isinstance(limit, exp.Fetch) else None
     owner = fresh_name("query", schemas)
     reader = QueryReader()
     translation = Translation(statement, dict(schemas), owner, reader, parameters=constants, functors=functors, now=now)
@@ -102,15 +101,14 @@ def _query(
     answer = translation.define(owner, names, rows.types(translation), rows.branches)
     rules = tuple(item for item in translation.items if isinstance(item, Rule))
     helpers = {name: each for name, each in translation.schemas.items() if name not in schemas and name != owner}
-    most = fetch.args.get("count") if fetch is not None else limit.expression if limit is not None else None
     return SqlQuery(
         answer,
         helpers,
         rules,
         tuple(replace(each, place=each.place % width) for each in sort),
         extra,
-        None if most is None else _count(statement, most, constants, "LIMIT"),
-        0 if offset is None else _count(statement, offset.expression, constants, "OFFSET"),
+        row_count(statement, limit, constants, "LIMIT"),
+        row_count(statement, offset, constants, "OFFSET") or 0,
         version,
         translation.reads_clock,
     )
@@ -125,7 +123,7 @@ def _version(statement: Statement, tree: exp.Expression, constants: Mapping[str,
         asked = table.args.get("version")
         if asked is not None and (asked.this != "VERSION" or asked.args.get("kind") != "AS OF"):
             statement.unsupported("a version by time", table, help="name a version: `FROM r VERSION AS OF 7`")
-        number = None if asked is None else _count(statement, asked.expression, constants, "VERSION AS OF")
+        number = row_count(statement, asked, constants, "VERSION AS OF")
         found.setdefault(number, table)
     if len(found) > 1:
         hint = "write the same `VERSION AS OF` behind every table; `db.changes` compares versions"
@@ -151,13 +149,3 @@ def _constants(statement: Statement, values: Mapping[str, object]) -> dict[str, 
             found[name] = replace(constant, type=SYMBOL) if text else constant
     findings.raise_errors()
     return found
-
-
-def _count(statement: Statement, node: exp.Expression, constants: Mapping[str, Constant], word: str) -> int:
-    constant = constants.get(node.name) if isinstance(node, exp.Placeholder) else None
-    value = constant.value if constant is not None else None
-    if isinstance(node, exp.Literal) and node.name.isdigit():
-        value = int(node.name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        statement.refuse("sql-syntax", f"{word} needs a non-negative integer", node, help=f"write {word} 10")
-    return value

@@ -220,13 +220,10 @@ def _with_cycle(
     start = _around(sides.start, sides.names, [(no, mark), (_joined(_text("/"), key), path)])
     step = sides.step.copy()
     step.append("expressions", exp.column(path, table))
-    goes_on = exp.EQ(this=exp.column(mark, table), expression=no.copy())
-    where = step.args.get("where")
-    both = exp.And(this=exp.Paren(this=where.this), expression=goes_on) if where is not None else goes_on
-    step.set("where", exp.Where(this=both))
+    step = step.where(exp.column(mark, table).eq(no))
     here = exp.column(path)
-    found = exp.GT(this=exp.StrPosition(this=here, substr=_joined(_text("/"), key)), expression=exp.Literal.number(0))
-    value = exp.Case(ifs=[exp.If(this=found, true=yes.copy())], default=no.copy())
+    found = exp.StrPosition(this=here, substr=_joined(_text("/"), key)) > 0
+    value = exp.case().when(found, yes).else_(no)
     further = _around(step, (*sides.names, path), [(value, mark), (_joined(here, key), path)], len(sides.names))
     return exp.Union(this=start, expression=further, distinct=sides.distinct), [mark, path]
 
@@ -241,7 +238,7 @@ def _with_order(
     first: exp.Expression = key
     if str(clause.args.get("kind")) == "BREADTH":
         depth = exp.Substring(this=here, start=exp.Literal.number(1), length=exp.Literal.number(_DEPTH_DIGITS))
-        deeper = exp.Add(this=exp.cast(depth, "bigint"), expression=exp.Literal.number(1))
+        deeper = exp.cast(depth, "bigint") + 1
         before = exp.Pad(
             this=exp.cast(deeper, "text"), expression=exp.Literal.number(_DEPTH_DIGITS), fill_pattern=_text("0"),
             is_left=True,

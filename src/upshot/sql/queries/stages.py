@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from upshot.core.types import Type
 from upshot.sql.expressions.values import Value, plain
 from upshot.sql.translation import Branch
-from upshot.syntax.ast import And, Atom, Formula, Or, Term, Variable
+from upshot.syntax.ast import And, Atom, Formula, Or, Variable
 
 if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
@@ -57,8 +57,7 @@ def staged_columns(block: Block, values: Sequence[Value]) -> tuple[Value, ...]:
 
 def _has_place(block: Block, values: Sequence[Value]) -> bool:
     """True where nothing depends on the rows of a query around."""
-    nodes: list[Formula | Term] = list(block.parts)
-    nodes += [each for value in values for case in value.cases for each in (*case.when, case.term)]
+    nodes = Branch(block.parts, tuple(values)).nodes
     return not block.translation.correlated(block.scope, nodes) and bool(block.scope.sources)
 
 

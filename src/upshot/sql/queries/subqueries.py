@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.core.types import NUMBER, Kind, Type
-from upshot.sql.expressions.coercion import coerced, common_type
+from upshot.sql.expressions.coercion import unified
 from upshot.sql.expressions.comparisons import compared
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
@@ -75,12 +75,7 @@ def _keyed(
 ) -> tuple[Presence, list[Variable]]:
     """The rows of the branches, by the values that they use of the outer queries, and these values."""
     translation, inner = block.translation, Scope(block.scope)
-    nodes = [
-        node
-        for branch in branches
-        for node in (*branch.parts, *(t for v in branch.values for c in v.cases for t in (*c.when, c.term)))
-    ]
-    keys = translation.correlated(inner, nodes)
+    keys = translation.correlated(inner, (node for branch in branches for node in branch.nodes))
     own = [
         Branch(
             translation.domain(keys, branch.parts, list(inner.outer())),
@@ -142,9 +137,7 @@ def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple
                 "wrong-arity", f"the query returns {len(branch.values)} columns", node, help="select one column"
             )
     values = [value_of(block, node.this), *(branch.values[0] for branch in branches)]
-    nodes = [node.this] * len(values)
-    type_ = common_type(block.statement, values, nodes)
-    subject, *rows = (coerced(block.statement, v, type_, n) for v, n in zip(values, nodes, strict=True))
+    (subject, *rows), _ = unified(block.statement, values, [node.this] * len(values))
     return subject, [Branch(branch.parts, (row,)) for branch, row in zip(branches, rows, strict=True)]
 
 
@@ -201,9 +194,7 @@ def listed(
     block: Block, node: exp.In, subject: Value, values: Sequence[Value], *, value: bool, certain: bool
 ) -> Formula:
     """`x IN (1, 2, 3, …)` with many constants, which become a relation."""
-    nodes = [node.this, *node.expressions]
-    type_ = common_type(block.statement, [subject, *values], nodes)
-    own, *each = (coerced(block.statement, v, type_, n) for v, n in zip([subject, *values], nodes, strict=True))
+    (own, *each), type_ = unified(block.statement, [subject, *values], [node.this, *node.expressions])
     x = block.translation.variable("value")
     constants = dict.fromkeys(v.constant for v in each if v.constant is not None)
     branches = [Branch((equality(x, constant),), (plain(x, type_),)) for constant in constants]

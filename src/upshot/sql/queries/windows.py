@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.core.types import FLOAT, NUMBER, SYMBOL, Kind, Type
-from upshot.sql.expressions.coercion import coerced, common_type, zero
+from upshot.sql.expressions.coercion import unified, zero
 from upshot.sql.expressions.expressions import value_of
 from upshot.sql.expressions.formulas import is_given, is_null
 from upshot.sql.expressions.values import Case, Value, call, plain
 from upshot.sql.queries.block import Block
-from upshot.sql.queries.limits import SortColumn, joined_keys, sort_key
+from upshot.sql.queries.limits import SortColumn, joined_keys, sort_column, sort_key
 from upshot.sql.queries.row_sets import Stored, as_view
 from upshot.sql.queries.sources import FromItem, Scope
 from upshot.sql.queries.stages import staged_columns
@@ -81,7 +81,7 @@ class _Window:
     option: str
     argument: exp.Expression | None
     partition: tuple[exp.Expression, ...]
-    order: tuple[tuple[exp.Expression, bool, bool], ...]
+    order: tuple[tuple[exp.Expression, SortColumn], ...]
     default: exp.Expression | None = None
     """The value of `lag` and `lead` beyond the partition."""
 
@@ -97,8 +97,7 @@ def windowed(
         if node.is_star:
             shown.append(node)
             continue
-        made = _outer(translation, node.copy(), columns, windows, named)
-        shown.append(_named(node, made))
+        shown.append(_named(node, node.transform(lambda each: _outer(translation, each, columns, windows, named))))
     inner = select.copy()
     for key in ("windows", "distinct"):
         inner.set(key, None)
@@ -108,11 +107,8 @@ def windowed(
     items = [exp.alias_(node.copy(), columns.name(key), quoted=True) for key, node in columns.nodes.items()]
     inner.set("expressions", [*stars, *items] or [exp.Literal.number(1)])
     rows = reader.rows(translation, inner, around, bag=True)
-    nodes = [n for b in rows.branches for n in (*b.parts, *(c.term for v in b.values for c in v.cases))]
-    if translation.correlated(Scope(around), nodes):
-        translation.statement.unsupported(
-            "a window function over a correlated query", select, help="compute it in a view, or in WITH"
-        )
+    what = "a window function over a correlated query"
+    translation.refuse_correlated(Scope(around), rows.branches, what, select, help="compute it in a view, or in WITH")
     stored = as_view(translation, rows, "window_rows")
     block = _valued(translation, stored, windows)
     made_select = exp.Select(expressions=list(_expanded(shown, stored, len(items))))
@@ -149,23 +145,12 @@ def _outer(
     translation: Translation, node: exp.Expression, columns: _Columns, windows: list[_Window],
     named: dict[str, exp.Expression],
 ) -> exp.Expression:  # fmt: skip
-    """The expression over columns of the query inside, with a name for each window."""
+    """A node of the SELECT outside: a column of the query inside, or the value of a window."""
     if isinstance(node, exp.Window):
         windows.append(_read(translation, node, columns, named))
         return exp.column(f"window_{len(windows)}", quoted=True)
     if isinstance(node, exp.Column | exp.Subquery | exp.Exists) or is_aggregate(node):
         return columns.add(node)
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expression) and not isinstance(value, exp.Identifier | exp.DataType):
-            node.set(key, _outer(translation, value, columns, windows, named))
-        elif isinstance(value, list):
-            node.set(
-                key,
-                [
-                    _outer(translation, v, columns, windows, named) if isinstance(v, exp.Expression) else v
-                    for v in value
-                ],
-            )
     return node
 
 
@@ -182,10 +167,7 @@ def _read(translation: Translation, node: exp.Window, columns: _Columns, named: 
         *(node.args.get("partition_by") or []),
     ]
     order = node.args.get("order") or (base.args.get("order") if base is not None else None)
-    keys = []
-    for each in order.expressions if order is not None else []:
-        down, first = bool(each.args.get("desc")), each.args.get("nulls_first")
-        keys.append((columns.add(each.this), down, down if first is None else bool(first)))
+    keys = [(columns.add(each.this), sort_column(each)) for each in (order.expressions if order is not None else ())]
     name, option, argument = _called(translation, node, function, ordered=bool(keys))
     if condition is not None and argument is not None:
         argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
@@ -315,7 +297,7 @@ def _partition(block: Block, window: _Window) -> Value:
 
 
 def _line(block: Block, window: _Window, source: FromItem) -> Value:
-    keys = [sort_key(block.value(each), SortColumn(0, down, first)) for each, down, first in window.order]
+    keys = [sort_key(block.value(each), column) for each, column in window.order]
     keys.append(plain(Constant("|", SYMBOL), SYMBOL))
     hidden = list(zip(source.hidden, source.hidden_types, strict=True)) or source.identity()
     keys += [sort_key(plain(v, t), SortColumn(0)) for v, t in hidden]
@@ -401,10 +383,8 @@ def _typed(made: Block, window: _Window, found: Variable, type: Type) -> Value:
     value = Value((Case((mark("!=", "N"),), read), Case((mark("=", "N"),), Constant(None))), type.optional())
     if window.default is None:
         return value
-    nodes = (window.node, window.default)
-    other = value_of(made, window.default)
-    common = common_type(made.statement, [value, other], nodes)
-    value, other = (coerced(made.statement, v, common, n) for v, n in zip((value, other), nodes, strict=True))
+    pair = [value, value_of(made, window.default)]
+    (value, other), _ = unified(made.statement, pair, (window.node, window.default))
     cases = [Case((mark("!=", "D"), *case.when), case.term) for case in value.cases]
     cases += [Case((mark("=", "D"), *case.when), case.term) for case in other.cases]
     return Value(tuple(cases), value.type)
