@@ -1,4 +1,4 @@
-"""From a parsed program to a checked one: every stage of checking in its order."""
+"""Check a parsed program: all stages in order."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ from upshot.values.functors import is_functor
 
 
 def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgram:
-    """The program resolved, typed, safe and stratified; raises `ProgramError` with all that is wrong with it.
-    Rules that were checked `before` are not checked again."""
+    """Resolve, type and stratify a program; raise `ProgramError` with all its errors. Rules that were checked `before`
+    are not checked again."""
     findings = Findings()
     items = _Items.of(program.items)
     earlier, declared_types = before.under(items.types), tuple(items.types)
@@ -123,7 +123,7 @@ def _active_rules(items: _Items, views: Sequence[Clause], maker: ClauseMaker, na
 
 @dataclass(frozen=True, slots=True)
 class _Items:
-    """The items of a program by kind, each in the order of the text."""
+    """The items of a program by kind, each kind in the order of the text."""
 
     types: list[TypeDeclaration]
     declarations: list[Declaration]
@@ -147,7 +147,7 @@ class _Items:
         return _Items(*found.values())
 
     def mapped(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> _Items:
-        """The items with those changed that call relations or functions, but for rules."""
+        """The items after a change of all items other than rules that call relations or functions."""
         groups = {name: list(change(tuple(getattr(self, name)))) for name in _CALLERS}
         return replace(self, **groups)
 
@@ -213,7 +213,8 @@ def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
 
 
 def _is_fact(rule: Rule) -> bool:
-    """Test whether the rule states values; a fact with an aggregate or a range in it is a rule without literals."""
+    """Test whether the rule is a fact; one with an aggregate, a range or a function of the user is a rule without
+    literals."""
     return rule.body is None and not any(
         isinstance(t, Aggregate) or (isinstance(t, Call) and (is_functor(t.function) or t.function == RANGE))
         for head in rule.heads
@@ -234,7 +235,8 @@ def _assign_roles(known: Relations, rules: Iterable[Rule | DisjunctiveRule]) -> 
 def _input_parts(
     known: Relations, denied: frozenset[str], directives: Iterable[Directive], loaded: Mapping[str, str]
 ) -> dict[str, str]:
-    """A hidden base relation for every view that is also read from a file; `loaded` is where the rows go."""
+    """A hidden base relation for every view that is also read from a file; `loaded` maps views to the relations that
+    take these rows instead."""
     parts: dict[str, str] = {}
     for directive in directives:
         schema = known.schemas.get(directive.relation)
@@ -244,13 +246,13 @@ def _input_parts(
             if schema.name in known.vague:
                 known.vague.add(name)
             parts[schema.name] = name
-            enters = known.schemas[loaded.get(schema.name, schema.name)]
-            known.schemas[enters.name] = replace(enters, role=Role.VIEW)
+            target = known.schemas[loaded.get(schema.name, schema.name)]
+            known.schemas[target.name] = replace(target, role=Role.VIEW)
     return parts
 
 
 def _loads(known: Relations, special: Expanded, input_part: Mapping[str, str]) -> Iterator[Clause]:
-    """The clauses by which rows from files enter views."""
+    """The clauses that derive rows of views from rows of files."""
     return (_load_clause(known.schemas[special.loaded.get(view, view)], part) for view, part in input_part.items())
 
 
@@ -263,7 +265,7 @@ def _load_clause(schema: Schema, part: str) -> Clause:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The clauses of all views, the facts of all base relations, and the rules that a later check need not look at."""
+    """The clauses of all views, the facts of all base relations, and the rules that a later check can skip."""
 
     clauses: list[Clause] = field(default_factory=list)
     facts: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
@@ -271,7 +273,7 @@ class _Made:
 
 
 def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier: Mapping[int, KnownRule]) -> _Made:
-    """Makes the clauses of the rules; those known from `earlier` are taken from there."""
+    """The clauses of the rules; those of rules in `earlier` are reused."""
     made = _Made()
     for rule in rules:
         known = earlier.get(id(rule))
@@ -293,7 +295,7 @@ def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier:
 
 
 def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMaker, names: NameCheck) -> None:
-    """Report what is wrong with rules that are not maintained, and who reads what they leave undecided."""
+    """Report errors in rules that are not maintained, and active rules that read undecided relations."""
     refuse_qualifiers(left_out, items, maker.findings)
     for rule in left_out.rules:
         for head in rule.heads:
@@ -314,7 +316,7 @@ def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMak
 def _policies(
     names: Iterable[str], left_out: Undecided, policies: Iterable[DenyPolicy], findings: Findings
 ) -> dict[str, Constraint]:
-    """The constraints that are maintained; one over undecided relations may have a policy too, for `db.models`."""
+    """The constraints that are maintained. One over undecided relations may have a policy too, for `db.models`."""
     others = {each.head.relation for each in left_out.denies}
     found = constraint_policies((*names, *others), policies, findings)
     return {name: each for name, each in found.items() if name not in others}
@@ -369,7 +371,7 @@ def _strata(
     grown: Grown,
     findings: Findings,
 ) -> Components:
-    """The strata by the text itself, so that circles are shown also where rules have other mistakes."""
+    """The strata, computed from the text, so that cycles are reported even if rules have other errors."""
     found: list[Need] = []
     for rule in items.rules:
         body = [] if rule.body is None else [rule.body]
@@ -392,7 +394,7 @@ def _cannot_grow(span: Span | None, why: str) -> tuple[Span | None, str]:
     return span, f"a count or sum may depend on itself where it can only grow, but {why}"
 
 
-# ---- texts that could not be read whole ------------------------------------------------------------------------
+# ---- texts with syntax errors ----------------------------------------------------------------------------------
 
 _DOUBTFUL = {
     "unknown-relation",
@@ -402,16 +404,16 @@ _DOUBTFUL = {
     "action-on-view",
     "unknown-rule",
 }
-"""Errors that an item that could not be read may have caused: they are not reported along with it."""
+"""Errors that a syntax error in another item may have caused: they are not reported along with it."""
 
 
 def with_findings(error: ProgramError, understood: Program) -> ProgramError:
-    """The error of a text that could not be read whole, with what `check` finds in the part that was understood."""
+    """The syntax errors of a text, together with the errors that `check` finds in the part that could be parsed."""
     try:
         check(understood)
     except ProgramError as further:
-        sure = [d for d in further.diagnostics if d.slug not in _DOUBTFUL]
-        return ProgramError(sorted([*error.diagnostics, *sure], key=_place))
+        certain = [d for d in further.diagnostics if d.slug not in _DOUBTFUL]
+        return ProgramError(sorted([*error.diagnostics, *certain], key=_place))
     return error
 
 

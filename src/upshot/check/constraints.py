@@ -18,7 +18,7 @@ from upshot.syntax.ast import Atom, Constant, Deny, Variable
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """`names` holds every constraint, also those whose rule is wrong."""
+    """`names` are all constraints, also those whose rules have errors."""
 
     names: tuple[str, ...]
     schemas: dict[str, Schema]
@@ -26,7 +26,7 @@ class Constraints:
 
 
 def constraint_clauses(denies: Sequence[Deny], maker: ClauseMaker, names: NameCheck) -> Constraints:
-    """The clauses of all constraints; several `.deny` of one name are one constraint with several rules."""
+    """The clauses of all constraints; several `.deny` with one name are one constraint with several rules."""
     inferred: dict[str, list[Inferred]] = {}
     first: dict[str, Deny] = {}
     for deny in denies:
@@ -65,7 +65,7 @@ def _clauses(deny: Deny, maker: ClauseMaker, names: NameCheck) -> list[Inferred]
 def inferred_schema(
     head: Atom, made: Sequence[Inferred], findings: Findings, role: Role = Role.CONSTRAINT
 ) -> Schema | None:
-    """The columns: named by the variables of the first head, wide enough for what every rule gives."""
+    """The inferred schema: columns are named by the variables of the first head, and their types fit all rules."""
     taken: set[str] = set()
     columns: list[Column] = []
     for position, argument in enumerate(head.args):

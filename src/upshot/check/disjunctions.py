@@ -1,7 +1,7 @@
-"""Rules with alternatives in the head: which relations they leave undecided, and the rules that decide them no further.
+"""Rules with alternatives in the head, and the relations that they leave undecided.
 
-A program with such a rule has several perfect models. What depends on one is no view with rows of its own: it is left
-out of the program that is maintained, and `db.models` computes the models of what is left out.
+A program with such a rule has several perfect models. A relation that depends on one differs from model to model: it is
+excluded from maintenance, and `db.models` computes the models of the excluded part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from upshot.syntax.ast import (
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """`relations`: those whose rows differ from model to model. `rules` and `denies` are all that mention one."""
+    """`relations`: those whose rows differ from model to model. `rules` and `denies`: all that use one of them."""
 
     relations: frozenset[str] = frozenset()
     rules: tuple[Rule | DisjunctiveRule, ...] = ()
@@ -41,7 +41,7 @@ class Undecided:
 def undecided(
     rules: Sequence[Rule], disjunctive: Sequence[DisjunctiveRule], denies: Sequence[Deny], findings: Findings
 ) -> Undecided:
-    """The part of a program that depends on rules with alternatives; what is wrong with it is in the findings."""
+    """The part of a program that depends on rules with alternatives; its errors are in the findings."""
     if not disjunctive:
         return Undecided()
     every: list[Rule | DisjunctiveRule] = [*rules, *disjunctive]
@@ -86,8 +86,8 @@ def _refuse_aggregates(body: Formula | None, names: Iterable[str], findings: Fin
 
 
 def refuse_qualifiers(part: Undecided, items: Iterable[Item], findings: Findings) -> None:
-    """Report what is stated about the rows of an undecided relation, or of a constraint over one, and would not hold:
-    nothing but rules and constraints decides about models."""
+    """Report properties of undecided relations, or of constraints over one, that cannot be maintained: only rules and
+    constraints define models."""
     denied = {each.head.relation for each in part.denies}
     for item in items if part.relations else ():
         for name, words in _qualifiers(item):
@@ -102,7 +102,8 @@ def refuse_qualifiers(part: Undecided, items: Iterable[Item], findings: Findings
 
 
 def _qualifiers(item: Item) -> Iterator[tuple[str, str]]:
-    """The relations or constraints that an item states more about than columns and rules, and in which words."""
+    """The relations or constraints for which an item states other properties than columns and rules, and their names in
+    messages."""
     match item:
         case Declaration(name=name):
             yield from ((name, f"`{each.lattice}`") for each in item.attributes if each.lattice not in ("", "union"))

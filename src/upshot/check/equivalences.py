@@ -1,11 +1,10 @@
-"""Relations that keep more, or less, than their rules derive: `eqrel`, `choice-domain` and subsumption of several
-columns, written out as rules.
+"""Rewrite `eqrel`, `choice-domain` and subsumption over several columns as rules.
 
-An equivalence relation holds all pairs of its classes: a class is named by its least member, which a view of best
-values keeps, so that deletions touch one class. A choice keeps, of the rows that agree on its domain, the smallest one.
-With several domains the rows take turns in their order: one is kept if it agrees on none of them with a row kept
-before. A subsumption outside of recursion keeps the rows that no other row surpasses; of rows that surpass each other,
-the smallest one stays.
+An equivalence relation contains all pairs of each class. A class is represented by its least member, which a view of
+best values maintains, so that a deletion affects one class. A choice keeps the smallest of the rows that agree on its
+domain. With several domains rows are considered in order: one is kept if it agrees on no domain with a row kept before.
+A subsumption outside of recursion keeps the rows that no other row dominates; of rows that dominate each other, the
+smallest one.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ EQREL = "eqrel"
 
 @dataclass(slots=True)
 class Expanded:
-    """`declarations` and `rules` with those that were made; `loaded` says where rows from files go, if not to the
-    relation itself. `subsumptions` are those that are not written out: they order one column, or are refused."""
+    """`declarations` and `rules` with the new ones; `loaded` maps relations to those that take their rows from files.
+    `subsumptions` are those that are not rewritten: they order one column, or are refused."""
 
     declarations: list[Declaration]
     rules: list[Rule]
@@ -56,8 +55,7 @@ def expanded(
     records: Collection[str],
     findings: Findings,
 ) -> Expanded:
-    """The program with the meaning of `eqrel`, `choice-domain` and subsumption written out; `records` are types without
-    order."""
+    """The program with `eqrel`, `choice-domain` and subsumption rewritten; `records` are types without order."""
     wide = _written_out(declarations, rules, subsumptions, records)
     made = Expanded([], list(rules), [each for each in subsumptions if each.worse.relation not in wide])
     special = [each for each in declarations if EQREL in each.qualifiers or each.choice or each.name in wide]
@@ -144,7 +142,8 @@ def _choice(
 
 
 def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: Expanded, taken: set[str]) -> None:
-    """Choose among the rows that shared values connect: their lines are one text, and a function chooses from them."""
+    """Choose among rows that are connected by equal values in a domain: a function chooses from the sequence of all
+    their lines."""
     every = _part(plain, "all", made, taken)
     _moved(plain.name, every, made)
     text = TypeName("symbol")
@@ -182,7 +181,7 @@ def _written_out(
     subsumptions: Iterable[Subsumption],
     records: Collection[str],
 ) -> dict[str, list[Subsumption]]:
-    """The subsumptions that become rules: outside of recursion, of columns with an order, and no best value of one."""
+    """The subsumptions to rewrite: not recursive, over ordered columns, and not the best value of one column."""
     found: dict[str, list[Subsumption]] = {}
     for item in subsumptions:
         found.setdefault(item.worse.relation, []).append(item)
@@ -214,7 +213,7 @@ def _can_be_written_out(item: Subsumption, declaration: Declaration, records: Co
 
 
 def ordered_column(item: Subsumption) -> tuple[int, str] | None:
-    """The one column that a subsumption orders, and `min` or `max`: a best value of that column says the same."""
+    """The column that a subsumption orders, and `min` or `max`, if it is the best value of one column."""
     pairs = list(zip(item.worse.args, item.better.args, strict=False))
     terms = [term for pair in pairs for term in dict.fromkeys(pair)]
     differing = [place for place, (one, other) in enumerate(pairs) if one != other]
@@ -251,7 +250,7 @@ def _orders_each_column(item: Subsumption) -> bool:
 
 
 def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expanded, taken: set[str]) -> None:
-    """Keep the rows that no other row makes a condition true with, unless it surpasses that row as well."""
+    """Keep the rows that no other row dominates, or that dominate it as well."""
     made.declarations.append(plain)
     every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
     _moved(plain.name, every, made)
@@ -315,13 +314,13 @@ def _rules(origin: Declaration | Subsumption, *texts: str) -> list[Rule]:
 
 @dataclass(frozen=True, slots=True)
 class _Refusals:
-    """Choices that cannot be made; `records` are types without order."""
+    """Reports choices that are not supported; `records` are types without order."""
 
     records: Collection[str]
     findings: Findings
 
     def report(self, plain: Declaration, domains: Sequence[Sequence[str]], *, best: bool, recursive: bool) -> bool:
-        """Report why the rows cannot be chosen, if so; `best` says that the choice is a best value."""
+        """Report why the choice is not supported, if so; `best` if it is the best value of a column."""
         found = next(self._reasons(plain, domains, best, recursive), None)
         if found is not None:
             why, cure = found
@@ -364,7 +363,7 @@ def _plain(attributes: Iterable[Attribute], word: str) -> tuple[Attribute, ...]:
 
 
 def _moved(name: str, to: str, made: Expanded) -> None:
-    """Let the rules of a relation define another; facts are rules there, since nobody inserts into it."""
+    """Let the rules of a relation define another one; its facts become rules, since users insert no rows there."""
     made.loaded[name] = to
     made.rules = [
         replace(

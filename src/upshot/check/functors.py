@@ -1,4 +1,4 @@
-"""Functions of users: their declarations, and the calls of them in a program."""
+"""Functions of the user: their declarations, and their calls in a program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from upshot.values.functors import MARK, is_fold, is_functor, signed_name
 N = TypeVar("N")
 
 _WITHOUT = {Kind.DECIMAL, Kind.RECORD}
-"""Values that functions neither take nor give."""
+"""The kinds that functions of the user neither take nor return."""
 
 Functors = Mapping[str, str]
-"""The functions that are declared, by `@name`: each name with its types."""
+"""The signatures of the declared functions, by `@name`."""
 
 
 def functors(declarations: Iterable[FunctorDeclaration], types: TypeNames, findings: Findings) -> dict[str, str]:
-    """The declared functions; what is wrong with a declaration is in the findings."""
+    """The declared functions; errors in declarations are in the findings."""
     found: dict[str, str] = {}
     for declaration in declarations:
         resolved = [types.resolve(each.type, findings) for each in declaration.parameters]
@@ -34,7 +34,7 @@ def functors(declarations: Iterable[FunctorDeclaration], types: TypeNames, findi
         nullable = [each for each in (*resolved, result) if each is not None and each.nullable]
         if not kinds or nullable or _WITHOUT & {*kinds, result.kind} or (declaration.fold and len(kinds) > 1):
             _refuse(declaration, {*kinds, result.kind} if kinds else set(), bool(nullable), findings)
-            # Without types: what calls it has no mistake of its own.
+            # Without types, so that its calls are no further errors.
             found.setdefault(f"{MARK}{declaration.name}", f"{MARK}{declaration.name}")
         elif f"{MARK}{declaration.name}" in found:
             findings.error(
@@ -66,7 +66,8 @@ def _refuse(declaration: FunctorDeclaration, kinds: Collection[Kind], nullable: 
 
 
 def resolved(root: N, known: Functors, findings: Findings) -> N:
-    """The node with every call of a function of users under its name with types; an unknown one is reported."""
+    """The tree with the signature in place of the name in every call of a function of the user; unknown functions are
+    reported."""
 
     def visit(node: Any) -> Any:
         if isinstance(node, Call | Aggregate) and is_functor(node.function) and "(" not in node.function:
@@ -85,7 +86,7 @@ def _resolved_call(node: Call | Aggregate, known: Functors, findings: Findings) 
         )  # fmt: skip
         return node
     if known[name] == name:
-        return node  # its declaration is refused
+        return node  # its declaration has an error
     if is_fold(known[name]) is not isinstance(node, Aggregate):
         is_call = isinstance(node, Call)
         findings.error(

@@ -1,21 +1,22 @@
-"""Counts and sums in their own recursion, where they can only grow: written out as rules over `max` columns.
+"""Rewrite counts and sums that can only grow in their own recursion as rules over `max` columns.
 
     gone(X) :- degree(X, D), count : { edge(X, Y), gone(Y) } > D - 3.
 
-More rows of `gone` give a greater count, and a greater count gives more rows of `gone`: there is one least fixpoint, as
-for every monotone rule. The members that the count can have are known before the recursion, here the rows of `edge`.
-They stand in a line, and a value goes along it: it grows where a member is present. The greatest value is the count.
+More rows of `gone` increase the count, and a greater count derives more rows of `gone`: there is one least fixpoint,
+as for every monotone rule. The possible members of the count are complete before the recursion, here the rows of
+`edge`. They are ordered in a line, and a running value passes along it and increases at each member that is present.
+The greatest value is the count.
 
     present(X, S) :- degree(X, D), edge(X, Y), gone(Y), S = sort_key(Y).
-    line(X, S, T) :- …                                         the members of the line, each with the next one
-    along(X, S, 1) :- present(X, S), first(X, S).              and 0 where the first member is not present
+    line(X, S, T) :- …                                         each member of the line and its successor
+    along(X, S, 1) :- present(X, S), first(X, S).              and 0 if the first member is not present
     along(X, T, C + 1) :- along(X, S, C), line(X, S, T), present(X, T).
     along(X, T, C) :- along(X, S, C), line(X, S, T).
     grown(X, C) :- along(X, _, C).
     grown(X, 0) :- degree(X, D).
     gone(X) :- degree(X, D), grown(X, C), C > D - 3.
 
-So deletions are as exact as those of shortest paths.
+Deletions are exact, as for shortest paths.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from upshot.syntax.ast import Aggregate, And, Atom, Call, Comparison, Constant, 
 
 _SYMBOL = Type(Kind.SYMBOL)
 _END = "N"
-"""What `window_value` gives for the last line; no sort key is this text."""
+"""The value of `window_value` for the last line; no sort key is this text."""
 
 
 @dataclass(slots=True)
 class Grown:
-    """The clauses with counts and sums written out: `schemas` of the relations that were made, `parts` the views that
-    they belong to, `heads` the views whose clauses are others now. `reasons` say, by the place of a literal that makes
-    an aggregate recursive, why it was left."""
+    """The clauses after rewriting counts and sums: `schemas` of the new relations, `parts` the views that they belong
+    to, `heads` the views whose clauses have changed. `reasons`: why an aggregate was not rewritten, by the place of the
+    literal that makes it recursive."""
 
     clauses: list[Clause]
     schemas: dict[str, Schema] = field(default_factory=dict)
@@ -60,8 +61,8 @@ class Grown:
 
 
 def growing(clauses: Iterable[Clause], maker: ClauseMaker, schemas: dict[str, Schema]) -> Grown:
-    """Write out the recursive counts and sums that can only grow, and enter the relations that they need into
-    `schemas`; `maker` knows all others."""
+    """Rewrite the recursive counts and sums that can only grow, and add the new relations to `schemas`; `maker` has all
+    others."""
     grown = Grown(list(clauses))
     if not any(_folds(literal) for clause in grown.clauses for literal in clause.body):
         return grown
@@ -88,7 +89,7 @@ def _components(clauses: Iterable[Clause], schemas: Mapping[str, Schema]) -> dic
 
 
 def _recursive_aggregate(clause: Clause, own: Collection[str]) -> int | None:
-    """The place of the first count or sum over a relation that depends on the head."""
+    """The position of the first count or sum over a relation that depends on the head."""
     for place, literal in enumerate(clause.body):
         if _folds(literal) and _is_recursive(literal, own):
             return place
@@ -101,7 +102,7 @@ def _folds(literal: Literal) -> bool:
 
 
 class _CannotGrowError(Exception):
-    """The reason why an aggregate stays as it is."""
+    """The reason why an aggregate cannot be rewritten."""
 
 
 @dataclass(slots=True)
@@ -116,11 +117,11 @@ class _Growth:
     aggregate: Aggregate
     types: dict[str, Type]
     around: tuple[Literal, ...] = ()
-    """The literals of the clause that do not need the value: they bind the group."""
+    """The literals of the clause that do not use the value: they bind the group."""
     group: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     known: tuple[Formula, ...] = ()
-    """The literals of the aggregate whose rows are complete before the recursion: they bind all members."""
+    """The literals of the aggregate over relations outside of the recursion: they bind all members."""
 
     @staticmethod
     def of(clause: Clause, place: int, own: Collection[str], maker: ClauseMaker, grown: Grown) -> list[Clause] | None:
@@ -146,7 +147,7 @@ class _Growth:
             grown.reasons.update({a.span.start: (literal.right.span or a.span, str(error)) for a in inside if a.span})
             return None
 
-    # ---- what the aggregate needs ---------------------------------------------------------------
+    # ---- conditions -----------------------------------------------------------------------------
 
     def _settle(self, place: int) -> None:
         bodies = aggregate_bodies(self.aggregate)
@@ -229,7 +230,7 @@ class _Growth:
         return fresh_name(f"{self.clause.head.relation}_{word}", self.maker.schemas)
 
     def _shapes(self, names: Mapping[str, str]) -> dict[str, Schema]:
-        """The schemas of the relations that are made."""
+        """The schemas of the new relations."""
         group = [Column(name, self.types[name]) for name in self.group]
         near = [Column(name, self.types[name]) for name in self._near]
         key, value = Column("member", _SYMBOL), Column("value", self.types[self.value.name])
@@ -291,7 +292,7 @@ class _Growth:
         yield atom("total", *group, Constant(0)), list(self.around)
 
     def _check_use(self, changed: Clause, total: Schema) -> None:
-        """Leave an aggregate whose greater value could take rows away."""
+        """Reject an aggregate whose greater value could remove rows."""
         scratch = Findings()
         schemas = {**self.maker.schemas, total.name: total}
         check_monotone(schemas, [changed], [[changed.head.relation, total.name]], scratch)
@@ -299,7 +300,7 @@ class _Growth:
             raise _CannotGrowError(self._why(scratch.errors[0].message, total))
 
     def _why(self, message: str, total: Schema) -> str:
-        """The message in terms of the aggregate, instead of the column and the variable that stand for it."""
+        """The message in terms of the aggregate, not of the column and the variable that replace it."""
         lifted = re.fullmatch(rf"{self.aggregate.function}(_\d+)?", self.value.name) is not None
         for name, word in (
             (f" in `{total.name}`, which keeps the greatest `{total.columns[-1].name}`", ""),
@@ -312,7 +313,7 @@ class _Growth:
 
 
 def _complete(body: Sequence[Formula], own: Collection[str]) -> tuple[Formula, ...]:
-    """The literals outside of the recursion, without those that need a variable that these do not bind."""
+    """The literals outside of the recursion whose variables these literals bind."""
     outside = [each for each in body if not any(atom.relation in own for atom in atoms(each))]
     bound = {v.name for each in outside if isinstance(each, Atom) for v in occurrences(each)}
     kept = {place for place, each in enumerate(outside) if isinstance(each, Atom)}
@@ -334,7 +335,7 @@ def _complete(body: Sequence[Formula], own: Collection[str]) -> tuple[Formula, .
 
 
 def _is_bound_below(literal: Formula, target: Term) -> bool:
-    """Test whether the literal says that the term is not negative."""
+    """Test whether the literal implies that the term is not negative."""
     if not isinstance(literal, Comparison):
         return False
     least = {">": literal.right, ">=": literal.right, "<": literal.left, "<=": literal.left}.get(literal.op)
@@ -347,7 +348,7 @@ def _is_natural(term: Constant) -> bool:
 
 
 def _without(body: Sequence[Literal], own: Collection[str], group: Collection[str]) -> tuple[Literal, ...]:
-    """The literals that need no value of a recursive aggregate."""
+    """The literals that use no value of a recursive aggregate."""
     left = list(body)
     needed: set[str] = set()
     while True:
@@ -359,7 +360,7 @@ def _without(body: Sequence[Literal], own: Collection[str], group: Collection[st
 
 
 def _without_unused(body: Sequence[Literal], group: Collection[str]) -> Iterator[Literal]:
-    """The literals but for aggregates whose values only the left out ones compare."""
+    """The literals without aggregates whose values no literal uses."""
     for each in body:
         names = {v.name for other in body if other is not each for v in occurrences(other)} | set(group)
         if not is_aggregate(each) or names & {v.name for v in occurrences(each.left)}:  # type: ignore[union-attr]

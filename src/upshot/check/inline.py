@@ -1,7 +1,7 @@
-"""Relations declared `inline` whose rules cannot stand alone: their bodies take the place of the calls.
+"""Inline relations declared `inline` whose rules are not safe: their bodies replace the calls.
 
-`lt(X, Y) :- X < Y.` binds neither variable, so `lt` has no rows of its own; with `inline`, a rule that calls `lt(A, B)`
-has `A < B`. An inline relation with safe rules stays a view, whose rows can be read.
+`lt(X, Y) :- X < Y.` binds neither variable, so `lt` cannot be a view; with `inline`, `A < B` replaces `lt(A, B)` in
+other rules. An inline relation with safe rules stays a view, whose rows can be read.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ N = TypeVar("N")
 
 @dataclass(slots=True)
 class Inlining:
-    """The relations that are inlined, each with the rules that stand for a call of it. `recursive` ones are refused;
-    `taken` are the names of all variables, `local` those of inlined bodies that the call does not give."""
+    """The relations to inline, each with the rules that replace its calls. `recursive` ones are refused; `taken` are
+    the names of all variables, `local` those of inlined bodies that are not arguments of the call."""
 
     findings: Findings
     taken: set[str]
@@ -52,7 +52,7 @@ class Inlining:
     local: set[str] = field(default_factory=set)
 
     def into(self, root: N) -> N:
-        """The node with the bodies of inlined relations in the place of their calls."""
+        """The tree with the bodies of inlined relations in place of their calls."""
         return rebuilt(root, self._visit) if self.rules else root
 
     def _visit(self, node: Any) -> Any:
@@ -60,12 +60,12 @@ class Inlining:
             found = [self._body(rule, node) for rule in self.rules[node.relation]]
             return found[0] if len(found) == 1 else Or(tuple(found), span=node.span)
         if isinstance(node, Not) and not self.local.isdisjoint(variables(node.body)):
-            # No solution for the variables that only the inlined body has.
+            # There is no solution for the variables that are local to the inlined body.
             return Comparison("=", Aggregate("count", None, node.body, span=node.span), Constant(0), span=node.span)
         return node
 
     def _body(self, rule: Rule, call: Atom) -> Formula:
-        """The body of a rule for the arguments of a call."""
+        """The body of a rule with the arguments of a call in place of the variables of the head."""
         (head,) = rule.heads
         if len(head.args) != len(call.args):
             self.findings.error(
@@ -75,24 +75,24 @@ class Inlining:
             )  # fmt: skip
             return TRUE
         body = TRUE if rule.body is None else rule.body
-        given: dict[str, Term] = {}
+        bound: dict[str, Term] = {}
         same: list[tuple[Term, Term]] = []
         for formal, actual in zip(head.args, call.args, strict=True):
             if isinstance(actual, Wildcard):
                 continue
-            if isinstance(formal, Variable) and formal.name not in given:
-                given[formal.name] = actual
+            if isinstance(formal, Variable) and formal.name not in bound:
+                bound[formal.name] = actual
             else:
                 same.append((actual, formal))
         for name in variables(And((body, Atom("", head.args)))):
-            if name not in given:
+            if name not in bound:
                 fresh = fresh_name(f"_{name}", self.taken)
-                given[name] = Variable(fresh)
+                bound[name] = Variable(fresh)
                 self.taken.add(fresh)
                 self.local.add(fresh)
 
         def named(node: Any) -> Any:
-            found = given.get(node.name, node) if isinstance(node, Variable) else node
+            found = bound.get(node.name, node) if isinstance(node, Variable) else node
             return replace(found, span=node.span) if isinstance(found, Variable) and found.span is None else found
 
         equal = [Comparison("=", actual, rebuilt(formal, named), span=call.span) for actual, formal in same]
@@ -102,8 +102,8 @@ class Inlining:
 def inlining(
     declarations: Sequence[Declaration], rules: Sequence[Rule], others: tuple[SyntaxNode, ...], findings: Findings
 ) -> Inlining:
-    """The inline relations whose rules cannot stand alone; one that depends on itself is reported. `others` are the
-    items that call relations, beside the rules."""
+    """The inline relations with unsafe rules; one that depends on itself is reported. `others` are the items other than
+    rules that call relations."""
     changed = _heads(others)
     waiting = {
         each.name: each
@@ -130,7 +130,7 @@ def inlining(
 
 
 def _heads(items: tuple[SyntaxNode, ...]) -> set[str]:
-    """The relations that items name outside of conditions: those must have rows."""
+    """The relations that items name outside of conditions: these must be views or base relations."""
     atoms_of = [
         atom
         for item in items

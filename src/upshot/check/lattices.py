@@ -1,8 +1,8 @@
-"""Columns of which the best value is kept: their declaration, and the check that recursion only improves them.
+"""Lattice columns, of which only the best value is kept: their declarations, and the check that recursion is monotone.
 
-A recursive rule reads the best value so far. What it derives stays valid while that value improves if the rule is
-monotone: a better value in gives the same rows out, or rows with better values. Then the rounds end in the one least
-fixpoint, whatever their order, and a rule that is not is an error.
+A recursive rule reads the best value so far. Its derived rows stay valid when that value improves if the rule is
+monotone: a better input value derives the same rows, or rows with better values. Then evaluation in any order reaches
+the least fixpoint. A rule that is not monotone is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CURE = (
 )
 
 Trend = int
-"""The direction of a value while lattice columns improve: 0 not at all, 1 up only, -1 down only, 2 either way."""
+"""The direction of a value while lattice columns improve: 0 constant, 1 up only, -1 down only, 2 either way."""
 _EITHER = 2
 
 
@@ -54,16 +54,16 @@ _EITHER = 2
 def lattices(
     declarations: Iterable[Declaration], subsumptions: Iterable[Subsumption], known: Relations, findings: Findings
 ) -> None:
-    """Give every schema its lattice, from the words of its columns or from a subsumption; roles are assigned."""
+    """Set the lattice of every schema, from the words of its columns or a subsumption. Roles must be assigned."""
     for declaration in declarations:
-        # The rows of a group are the union of what its rules derive: a relation has that anyway.
+        # `union` has no effect: a relation is the union of the rows that its rules derive.
         named = [(place, each.lattice) for place, each in enumerate(declaration.attributes)]
         words = [(place, word) for place, word in named if word not in ("", "union")]
         if len(words) > 1:
             _refuse_second(declaration, findings)
         for place, word in words[:1]:
             span = declaration.attributes[place].span
-            # The least member of a class stands for it, in whatever order: nobody sees it.
+            # The least member of a class represents it; any order will do, since users cannot read it.
             if not declaration.part_of and _is_record(declaration.name, place, span, known, findings):
                 continue
             _declare(declaration.name, place, word, span, known, findings)
@@ -85,7 +85,7 @@ def _refuse_second(declaration: Declaration, findings: Findings) -> None:
 
 
 def _is_record(name: str, place: int, span: Span | None, known: Relations, findings: Findings) -> bool:
-    """Test whether the column, of which the best value is wanted, has values without order; if so, it is reported."""
+    """Test whether a lattice column has records, which have no order; if so, it is reported."""
     schema = known.schemas[name]
     if name in known.vague or place >= schema.arity or schema.columns[place].type.kind is not Kind.RECORD:
         return False
@@ -135,7 +135,7 @@ def _declare(name: str, place: int, word: str, span: Span | None, known: Relatio
 
 
 def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[int, str] | None:
-    """The column that a subsumption orders, and how; one that is no order of one column is refused."""
+    """The column that a subsumption orders, and `min` or `max`; any other subsumption is refused."""
     worse, better = item.worse, item.better
     schema = known.schemas.get(worse.relation)
     if schema is None or worse.relation in known.vague:
@@ -153,7 +153,7 @@ def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[
 
 
 def _reason(item: Subsumption, schema: Schema) -> str:
-    """The reason why a subsumption that orders more than one column, or not by a comparison, cannot be kept."""
+    """The reason why a subsumption that is not the order of one column is not supported."""
     if item.worse.args == item.better.args:
         return "no column differs between the two rows"
     if not all(isinstance(term, Variable | Wildcard) for atom in (item.worse, item.better) for term in atom.args):
@@ -180,7 +180,7 @@ def _refuse(item: Subsumption, why: str, findings: Findings, help: str = _CURE) 
 def check_monotone(
     schemas: Mapping[str, Schema], clauses: Iterable[Clause], strata: Iterable[Sequence[str]], findings: Findings
 ) -> None:
-    """Report every use of a value that its own recursion improves, where a better one could take rows away."""
+    """Report every use of a lattice value in its own recursion where a better value could remove rows."""
     component = {view: frozenset(views) for views in strata for view in views}
     if not any(schema.lattice is not None for schema in schemas.values()):
         return
@@ -192,7 +192,7 @@ def check_monotone(
 
 @dataclass(slots=True)
 class _Uses:
-    """The uses of improving values in one recursive clause."""
+    """The uses of lattice values in one recursive clause."""
 
     schemas: Mapping[str, Schema]
     own: frozenset[str]
@@ -215,7 +215,7 @@ class _Uses:
         self._head(trends)
 
     def _lattice(self, literal: Literal) -> Lattice | None:
-        """The lattice of a literal whose rows improve together with the head."""
+        """The lattice of a literal whose relation is in the recursion of the head."""
         if not isinstance(literal, Atom) or literal.relation not in self.own:
             return None
         return self.schemas[literal.relation].lattice
@@ -230,8 +230,8 @@ class _Uses:
             case _:
                 self._report(atom, f"it looks for the value `{print_term(term)}`, which a better one replaces")
 
-    def _atoms(self, given: frozenset[str]) -> None:
-        """An improving value may stand in one literal only, in its lattice column: a join would wait for one value."""
+    def _atoms(self, names: frozenset[str]) -> None:
+        """Report joins of lattice values: a value may occur in one literal only, in its lattice column."""
         seen: set[str] = set()
         for literal in self.clause.body:
             if not isinstance(literal, Atom | Not):
@@ -239,7 +239,7 @@ class _Uses:
             lattice = self._lattice(literal)
             for place, term in enumerate(terms_of(literal)):
                 for variable in occurrences(term):
-                    if variable.name not in given:
+                    if variable.name not in names:
                         continue
                     first = lattice is not None and place == lattice.column and variable.name not in seen
                     if not first:
@@ -247,7 +247,7 @@ class _Uses:
                     seen.add(variable.name)
 
     def _computed(self, trends: dict[str, Trend]) -> set[int]:
-        """Add the trends of the variables that equations give a value to; the places of those equations."""
+        """Add the trends of variables that equations define; return the positions of these equations."""
         bound = {v.name for each in self.clause.body if isinstance(each, Atom) for v in occurrences(each)}
         places: set[int] = set()
         grown = True
@@ -335,7 +335,7 @@ class _Uses:
 
 
 def _equation(literal: Literal, bound: Iterable[str]) -> tuple[str, Term]:
-    """The variable that the literal gives a value to, if it is not bound otherwise, and the value."""
+    """The variable that an equation defines, if it is not bound otherwise, and its value."""
     if isinstance(literal, Comparison) and literal.op == "=":
         for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
             if isinstance(side, Variable) and side.name not in bound:
@@ -373,4 +373,4 @@ _TRENDS: Mapping[str, Callable[[tuple[Trend, ...], Sequence[int]], Trend]] = {
     "*": _product,
     "/": _quotient,
 }
-"""The functions whose value moves one way where their operands do."""
+"""The functions that are monotone in their operands."""

@@ -1,4 +1,4 @@
-"""Checked programs as text that parses and checks again."""
+"""Print checked programs as text that can be parsed and checked again."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def print_clause(clause: Clause) -> str:
 def print_checked(program: CheckedProgram) -> str:
     """The whole program as text: declarations, directives, facts, rules, constraints.
 
-    Columns are declared with built-in types: what subtypes promised is proven by now. A view that is also read from
-    files is printed with the hidden relation that takes what is read. Active rules are left out, see `print_rules`.
+    Columns are declared with built-in types, since subtypes have been checked. A view that is also read from files is
+    printed with the hidden relation for the rows of files. Active rules are left out, see `print_rules`.
     """
     shown = [schema for name, schema in program.schemas.items() if name not in program.hidden]
     lines = [print_item(_declaration(schema)) for schema in shown if schema.role is not Role.CONSTRAINT]

@@ -1,4 +1,4 @@
-"""The checked program: every rule in clause form, every name resolved, every term typed, strata in order."""
+"""The checked program: rules in clause form, names resolved, terms typed, strata in order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ Literal = Atom | Not | Comparison | Test
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`head :- body.` with one head and a conjunction; disjunctions and several heads were split.
+    """`head :- body.` with one head and a conjunction of literals.
 
-    Every `Constant` is typed and converted, every variable has an entry in `types`. Aggregates stay as terms on
-    one side of a `=` comparison (check moves any other aggregate there, onto a fresh variable). Head arguments are
-    variables,
-    constants or calls. Wildcards occur only in atoms. `origin` leads back to the user's text.
+    Every `Constant` is typed and converted, every variable has an entry in `types`. An aggregate occurs only as the
+    right side of `Variable = aggregate`. Head arguments are variables, constants or calls. Wildcards occur only in
+    atoms. `origin` is the place in the user's text.
     """
 
     head: Atom
@@ -44,13 +43,13 @@ class ViewOptions:
     events: str = "all"
     """The changes that are reported: all, insert, delete or none."""
     semantics: str = "strict"
-    """strict: net changes; nervous: also what was there before, or still is, and was derived through a change."""
+    """strict: net changes; nervous: also rows without a net change that were derived from a changed row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`on_violation` is reject or warn; `existing`, what becomes of violations that are there when the constraint is
-    stated, is reject or keep. The relation of the same name holds the witnesses."""
+    """`on_violation` is reject or warn. `existing`, for violations that exist when the constraint is defined, is reject
+    or keep. The relation of the same name contains the witnesses."""
 
     name: str
     on_violation: str = "reject"
@@ -63,8 +62,8 @@ EVERY: tuple[Mapping[str, object], ...] = ({},)
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
-    """The rows that came to (`inserted`) or went from (`deleted`) a relation in a rule's window, under a name of their
-    own; or pairs of a row that went and one with the same `key` that came (`updated`)."""
+    """A table of the rows `inserted` into or `deleted` from a relation in the window of a rule, or of pairs of a
+    deleted row and an inserted one with the same `key` (`updated`)."""
 
     schema: Schema
     relation: str
@@ -75,7 +74,7 @@ class WindowTable:
 @dataclass(frozen=True, slots=True)
 class RuleAction:
     """`insert` or `delete` rows of a base relation, or `call` a function; `columns` are the places of its arguments in
-    an instance; `text` is what was written."""
+    an instance, `text` is its source text."""
 
     kind: str
     target: str
@@ -86,21 +85,20 @@ class RuleAction:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """`instance`: the values an instance consists of, parameters first, then what the actions use. `shown`: the places
-    of those that users see, the parameters or, without any, all variables. `identity`: the places that tell instances
-    apart. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; one of them is
-    enough for a turn.
+    """`instance`: the columns of an instance, parameters first, then the arguments of actions. `shown`: the places of
+    the columns that users see, the parameters or, without any, all variables. `identity`: the places that identify an
+    instance. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; any of them causes a turn.
 
-    `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define themselves.
-    `expanded` are helpers of a nervous rule: the rows of a view that are derived through a changed row.
-    `before` derive the identities that held before the window already; those do not fire. A strict condition without an
-    event is a hidden view, `becomes`, over the identity: its additions are what fires, and if an instance is nothing
-    but its identity there are no clauses. A condition that picks whole rows of one relation needs no view: `becomes` is
-    that relation, or nothing, and the clauses pick from its window.
+    `clauses` derive the instances from the current state, the `windows`, and `helpers` that they define. `expanded` are
+    helpers of a nervous rule: the rows of a view that are derived from a changed row. `before` derive the identities
+    that held before the window; those do not fire. A strict condition without an event is a hidden view, `becomes`,
+    over the identity: its inserted rows fire the rule, and if an instance has no other columns there are no clauses. A
+    condition that selects whole rows of one relation needs no view: `becomes` is that relation, or None, and the
+    clauses select from its window.
 
-    `bindings` are hidden base relations whose rows are the values of parameters that the rule is active for; condition
-    and clauses read them. `activations` and `deactivations` are the rows that the text adds and takes away. A rule that
-    is not awake has no view: `asleep` are the clauses it would have.
+    `bindings` are hidden base relations with the parameter values for which the rule is active; condition and clauses
+    read them. `activations` and `deactivations` are the rows that the text inserts and deletes. A rule that is not
+    awake has no view: `asleep` are the clauses that it would have.
     """
 
     name: str
@@ -137,22 +135,22 @@ class CheckedRule:
 
     @property
     def hears(self) -> frozenset[tuple[str, str]]:
-        """The changes that the rule listens to: pairs of a relation and `inserted` or `deleted`. What else it has to be
-        told of: `check/active/events.py`."""
+        """The changes that the rule reacts to: pairs of a relation and `inserted` or `deleted`. See `heard_changes` in
+        `check/active/events.py` for those that must be reported in addition."""
         stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
         found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
         return frozenset(found) if self.is_awake else frozenset()
 
     @property
     def visible(self) -> Schema:
-        """The columns that users see of an instance."""
+        """The schema of an instance as users see it."""
         return Schema(self.name, tuple(self.instance.columns[place] for place in self.shown))
 
 
 @dataclass(slots=True)
 class CheckedRules:
-    """The checked rules, and the hidden views that their conditions are, with all that views have. `expandable` are the
-    clauses of views that nervous conditions look through."""
+    """The checked rules, and the hidden views of their conditions. `expandable` are the clauses of the views that
+    nervous conditions expand."""
 
     rules: list[CheckedRule] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
@@ -164,28 +162,27 @@ class CheckedRules:
 
 @dataclass(frozen=True, slots=True)
 class KnownRule:
-    """A rule that was checked without a finding. Its clauses stay the same as long as the relations that it names have
-    the same `schemas`."""
+    """A rule that was checked without findings. Its clauses are valid as long as its relations have the same
+    `schemas`."""
 
     rule: Rule
     schemas: Mapping[str, Schema]
     clauses: tuple[Clause, ...]
 
     def fits(self, schemas: Mapping[str, Schema]) -> bool:
-        """Test whether every relation of the rule has the schema that the clauses were made for."""
+        """Test whether every relation of the rule still has the same schema."""
         return all(schemas.get(name) == schema for name, schema in self.schemas.items())
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRules:
-    """The rules of a checked program by identity, under its type declarations: a larger program that has them too takes
-    their clauses as they are."""
+    """The rules of a checked program by identity, with its type declarations: a larger program reuses their clauses."""
 
     types: tuple[TypeDeclaration, ...] = ()
     rules: Mapping[int, KnownRule] = field(default_factory=dict)
 
     def under(self, types: Sequence[TypeDeclaration]) -> Mapping[int, KnownRule]:
-        """The rules, if these are the declarations that they were checked under."""
+        """The rules, if they were checked with these declarations."""
         return self.rules if self.types == tuple(types) else {}
 
 
@@ -194,13 +191,12 @@ NOTHING_KNOWN = KnownRules()
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
-    """`strata`: the views (constraints included) in evaluation order; each inner tuple is one strongly connected
-    component of the dependency graph, so a component is recursive when it has two views or one that uses itself.
+    """`strata`: the views and constraints in evaluation order; each inner tuple is a strongly connected component of
+    the dependency graph, so that a component is recursive if it has two views, or one that uses itself.
 
-    `facts`: the bodiless ground clauses of *base* relations, as tuples of Python values. A bodiless clause of a
-    view is an ordinary `Clause` with an empty body. A relation with rules that is also `.input` or `input_part`'s
-    key keeps its
-    loaded facts in the hidden base relation named by `input_part` (with a clause `r(X…) :- r_input(X…).` added).
+    `facts`: the facts of base relations, as tuples of Python values. A fact of a view is a `Clause` with an empty body.
+    The rows that a view reads from files are in the hidden base relation `input_part[view]`, with an additional clause
+    `r(X…) :- r_input(X…).`
     """
 
     schemas: Mapping[str, Schema]
@@ -214,11 +210,11 @@ class CheckedProgram:
     rules: tuple[CheckedRule, ...] = ()
     """Active rules, in the order of their definition."""
     hidden: frozenset[str] = frozenset()
-    """The views of rule conditions, which users cannot name."""
+    """The views of rule conditions, which are hidden from users."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Views that were made for another, which they lead to; users do not see them either."""
+    """Hidden views that belong to another view, by their names."""
     functors: Mapping[str, str] = field(default_factory=dict)
-    """The functions of users, by `@name`: each name with its types."""
+    """The signatures of the functions of the user, by `@name`."""
     undecided: frozenset[str] = frozenset()
     """The relations that depend on a rule with alternatives in its head: they have no rows here."""
     warnings: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""Constraints written with a declaration, as the `.deny` constraints they stand for.
+"""Translate the constraints of declarations into `.deny` constraints.
 
     .decl order(item: symbol, n: number?) foreign(item) quantity(item) notnull(n) check(n > 0)
 
@@ -6,8 +6,8 @@
     order_notnull_n(item, n) :- order(item, n), is_null(n).
     order_check_1(item, n) :- order(item, n), n <= 0.
 
-The witnesses are whole rows. As in SQL, what NULL leaves undecided is no violation: a foreign key with a NULL in it
-refers to nothing, and a check counts only where it is false.
+The witnesses are whole rows. As in SQL, an unknown condition is no violation: a foreign key with NULL refers to
+nothing, and a check is violated only if it is false.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_VARIABLES = {*operators.AGGREGATES, *operators.INFIX, *operators.PREFIX, *li
 
 
 def named_forms(declaration: Declaration) -> list[tuple[str, ShortForm]]:
-    """The name of every constraint that the declaration stands for; `notnull` is one for each column."""
+    """The constraints of a declaration with their names; `notnull` is one constraint for each column."""
     found: list[tuple[str, ShortForm]] = []
     unnamed = 0
     for form in declaration.constraints:
@@ -73,7 +73,7 @@ def _default_name(form: ForeignKey | Determines | ValueCheck, number: int) -> st
 
 @dataclass(slots=True)
 class ShortForms:
-    """`names` holds every constraint, also those that are wrong and have no `.deny`."""
+    """`names` are all constraints, also those with errors, which have no `.deny`."""
 
     names: list[str] = field(default_factory=list)
     denies: list[Deny] = field(default_factory=list)
@@ -82,7 +82,7 @@ class ShortForms:
 def short_forms(
     declarations: Iterable[Declaration], denies: Iterable[Deny], known: Relations, findings: Findings
 ) -> ShortForms:
-    """The constraints of all declarations; `denies` are those of the text, which have names already."""
+    """The constraints of all declarations; `denies` are the `.deny` constraints of the text."""
     taken = {deny.head.relation: deny.head.span for deny in denies}
     made = ShortForms()
     for declaration in declarations:
@@ -114,7 +114,7 @@ def _clash(name: str, form: ShortForm, earlier: Span | None, findings: Findings)
 
 
 class _Maker:
-    """Bodies over one row of a relation, `row`: a variable for each column."""
+    """Makes bodies over one row of a relation; `row` has a variable for each column."""
 
     def __init__(self, schema: Schema, known: Relations, findings: Findings) -> None:
         self._schema, self._known, self._findings = schema, known, findings
@@ -123,8 +123,7 @@ class _Maker:
         self.row = tuple(Variable(self._variables[column.name]) for column in schema.columns)
 
     def is_idle(self, form: ShortForm) -> bool:
-        """Test whether the form says what the type of the column says already; then there is a warning and no
-        constraint."""
+        """Test whether the type of the column implies the constraint; then warn, and add none."""
         if not isinstance(form, NotNull):
             return False
         (column,) = form.columns
@@ -140,7 +139,7 @@ class _Maker:
         return True
 
     def body(self, form: ShortForm) -> Formula | None:
-        """The condition that makes a row a witness; None if something is wrong with the form."""
+        """The condition under which a row is a witness; None after an error."""
         before = self._findings.reported
         match form:
             case ForeignKey():
@@ -156,14 +155,14 @@ class _Maker:
         return And((self._atom(self._variables, form.span), *parts), span=form.span)
 
     def _atom(self, variables: Mapping[str, str], span: Span | None) -> Atom:
-        """The row; columns without a variable may hold anything."""
+        """The atom of a row, with wildcards for columns without a variable."""
         args = tuple(
             Variable(variables[c.name], span=span) if c.name in variables else Wildcard(span=span)
             for c in self._schema.columns
         )
         return Atom(self._schema.name, args, span=span)
 
-    # ---- one method a form ----------------------------------------------------------------------
+    # ---- one method for each form ---------------------------------------------------------------
 
     def _foreign_key(self, form: ForeignKey) -> list[Formula] | None:
         self._known_columns(form.columns, self._schema, form.span)
@@ -202,7 +201,7 @@ class _Maker:
         self._check_names(form.condition)
         return [rebuilt(self._false(form.condition), self._with_variable)]
 
-    # ---- when a condition is false, or true, and not merely unknown -----------------------------
+    # ---- a condition is false, or true, and not unknown -----------------------------------------
 
     def _false(self, formula: Formula) -> Formula:
         match formula:
@@ -241,11 +240,11 @@ class _Maker:
         return Variable(self._variables.get(column, column))
 
     def _none_null(self, columns: Iterable[str]) -> list[Formula]:
-        """The condition that none of these columns is NULL, for those that can be."""
+        """The condition that none of the nullable ones of these columns is NULL."""
         nullable = [c for c in columns if c in self._columns and self._columns[c].type.nullable]
         return [Not(Test("is_null", (self._variable(column),))) for column in nullable]
 
-    # ---- what can be wrong ----------------------------------------------------------------------
+    # ---- errors ---------------------------------------------------------------------------------
 
     def _known_columns(self, columns: Sequence[str], schema: Schema, span: Span | None) -> None:
         names = [column.name for column in schema.columns]
@@ -297,7 +296,7 @@ class _Maker:
                 )
 
     def _check_names(self, condition: Formula) -> None:
-        """Columns and values are all that a check may name."""
+        """Report names in a check other than columns."""
         for node in walk(condition, inside_aggregates=False):
             match node:
                 case Variable(name=name) if name not in self._columns:
@@ -318,7 +317,7 @@ class _Maker:
 
 
 def _variables(columns: Iterable[str]) -> dict[str, str]:
-    """A variable for each column, with its name wherever a variable can have it."""
+    """A variable for each column, with the same name if variables can have it."""
     found: dict[str, str] = {}
     names = list(columns)
     for column in names:

@@ -1,4 +1,4 @@
-"""The views in evaluation order, and the circles that have none."""
+"""Stratification: the evaluation order of views, and cycles through negation or aggregation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Need:
 
 
 def needs(head: str, body: Iterable[Formula | Term]) -> Iterator[Need]:
-    """The relations that a rule uses, literal by literal, in the order of the text."""
+    """The relations that a rule uses, in the order of the text."""
     stack: list[tuple[Formula | Term, str, Span | None]] = [(node, "", None) for node in body]
     stack.reverse()
     while stack:
@@ -55,7 +55,7 @@ def needs(head: str, body: Iterable[Formula | Term]) -> Iterator[Need]:
 
 
 def stratify(schemas: Mapping[str, Schema], clauses: Iterable[Clause]) -> Components:
-    """The strongly connected components of the views, each after all that it uses; ties in order of declaration.
+    """The strongly connected components of the views, each after those that it uses; ties in order of declaration.
 
     Raises `ProgramError` with slug `unstratified` when a view depends on its own negation or aggregation.
     """
@@ -78,12 +78,12 @@ def view_names(schemas: Mapping[str, Schema], heads: Iterable[str]) -> list[str]
 
 
 def order_of(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> Components:
-    """The strongly connected components of any graph, each after those that its edges lead to."""
+    """The strongly connected components of a graph, each after those that its edges point to."""
     return order(names, [Need(source, target, "", None) for source, target in edges])
 
 
 def order(views: Sequence[str], found: Iterable[Need]) -> Components:
-    """The components in a topological order that depends on nothing but the order of `views`."""
+    """The components in topological order; ties in the order of `views`."""
     number = {name: i for i, name in enumerate(views)}
     uses: list[list[int]] = [[] for _ in views]
     for need in found:
@@ -115,7 +115,7 @@ def order(views: Sequence[str], found: Iterable[Need]) -> Components:
 
 
 def component_numbers(edges: Sequence[Sequence[int]]) -> list[int]:
-    """The component of each node, as the number of one of its members. [Tarjan 1972, without recursion]"""
+    """The component of each node, as the number of one of its members. [Tarjan 1972, iterative]"""
     count = len(edges)
     index = [-1] * count
     low = [0] * count
@@ -149,7 +149,7 @@ def component_numbers(edges: Sequence[Sequence[int]]) -> list[int]:
 
 
 def unstratified(components: Components, found: Sequence[Need]) -> list[Diagnostic]:
-    """One diagnostic for every component that uses itself through negation or aggregation."""
+    """One diagnostic for every component with a cycle through negation or aggregation."""
     of = {name: i for i, names in enumerate(components) for name in names}
     inside: dict[int, list[Need]] = {}
     for need in found:
@@ -167,7 +167,7 @@ _MOST_STARTS = 50
 
 
 def _shortest_circle(found: Sequence[Need]) -> list[Need]:
-    """A circle of needs that begins with a negated or aggregated one, as short as the first tries give."""
+    """A short cycle that begins with negation or aggregation: the shortest from one of the first `_MOST_STARTS`."""
     by_head: dict[str, list[Need]] = {}
     for need in found:
         by_head.setdefault(need.head, []).append(need)

@@ -1,4 +1,4 @@
-"""A program in either language, recognized by the beginning of its text."""
+"""Parse a program in either language, recognized by the beginning of its text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from upshot.syntax import parse
 from upshot.syntax.ast import Program
 
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/|;|(?m:^)[ \t]*\.[a-z_]+[^\n]*)", re.DOTALL)
-"""Space, comments of either language, and lines that begin with a dot, which both have."""
+"""Space, comments of either language, and directives, which both languages have."""
 
 _STATEMENT = re.compile(
     r"(?:create|drop|alter|select|with|insert|update|delete|merge|truncate|refresh|grant|values|explain|set|use|begin)"
     r"(?:\s+[\w\"`'*]|\s*/\*|\s*--)",
     re.IGNORECASE,
 )
-"""A word that SQL begins with and another behind it: what Datalog has there is a parenthesis, a comma or `:-`."""
+"""A first word of SQL and another word: in Datalog a parenthesis, a comma or `:-` follows a name."""
 
 
 def is_sql(text: str, name: str = "") -> bool:
@@ -46,8 +46,8 @@ def parse_either(
     parts: Mapping[str, str] = MappingProxyType({}),
     functors: Mapping[str, str] = MappingProxyType({}),
 ) -> Program:
-    """The program that a text of Datalog or SQL stands for. `schemas` are the relations that SQL may use beside its
-    own, `parts` those made for views, by the view, `functors` the functions of the user."""
+    """Parse a text of Datalog or SQL. SQL may use the relations of `schemas` besides its own; `parts` maps hidden views
+    to the views that they belong to; `functors` are the functions of the user."""
     if not is_sql(text, name):
         return parse(text, name)
     from upshot.sql.program import Catalog, sql_program  # noqa: PLC0415 - sqlglot only where there is SQL

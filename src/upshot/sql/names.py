@@ -1,4 +1,4 @@
-"""Names of SQL as names here: unquoted ones are written in any case, and new ones become lower case."""
+"""Names of SQL: unquoted names match in any case, and unquoted new names become lower case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def new_name(statement: Statement, identifier: exp.Identifier) -> str:
-    """The name that something new gets: as written in quotes, in lower case without."""
+    """The name of a new relation or column: a quoted name as it is, an unquoted one in lower case."""
     name = identifier.name if identifier.args.get("quoted") else identifier.name.lower()
     if not _NAME.fullmatch(name):
         statement.refuse(
@@ -33,7 +33,7 @@ def matches(identifier: exp.Identifier, name: str) -> bool:
 
 
 def chosen(identifier: exp.Identifier, names: Iterable[str]) -> list[str]:
-    """The names that are meant: the one that is spelled so, or else those that differ in case only."""
+    """The matching names: the exact one, or else the lower-case one, or else all that differ in case only."""
     found = [name for name in names if matches(identifier, name)]
     exact = [name for name in found if name == identifier.name]
     folded = [name for name in found if name == identifier.name.lower()]
@@ -41,7 +41,7 @@ def chosen(identifier: exp.Identifier, names: Iterable[str]) -> list[str]:
 
 
 def relation_name(statement: Statement, table: exp.Table, known: Iterable[str]) -> str:
-    """The relation that a table stands for; refused if there is none or more than one."""
+    """The relation of a table; refused if none or several match."""
     refuse_schema(statement, table)
     identifier = table.this
     names = list(known)

@@ -1,4 +1,4 @@
-"""Definitions in SQL as items of a program."""
+"""Translate definitions in SQL to items of a program."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from upshot.values.functors import MARK, signed_name
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The relations that a text can use, and the names of those it cannot, by the view each is part of."""
+    """The relations that a text can use; `parts` maps hidden views, which it cannot use, to the views that they belong
+    to."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     functors: Mapping[str, str] = field(default_factory=dict)
-    """The functions of the user, by `@name`: each name with its types."""
+    """The signatures of the functions of the user, by `@name`."""
 
 
 def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None) -> Program:
-    """The program that a text of SQL stands for, over the relations of the catalog.
+    """The program of a text of SQL, over the relations of the catalog.
 
     >>> from upshot.syntax import print_program
     >>> table = "CREATE TABLE edge (a BIGINT NOT NULL, b BIGINT);"
@@ -72,7 +73,7 @@ def sql_program(text: str, name: str = "<text>", catalog: Catalog | None = None)
 
 @dataclass(slots=True)
 class _Making:
-    """The items so far; `schemas` are the relations that the next statement can use."""
+    """The items so far; the next statement can use the relations of `schemas`."""
 
     schemas: dict[str, Schema]
     parts: Mapping[str, str]
@@ -80,7 +81,7 @@ class _Making:
     items: list[Item] = field(default_factory=list)
     primaries: dict[str, tuple[str, ...]] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
-    """Views made for views of this text."""
+    """The hidden views of this text, with the views that they belong to."""
 
     def add(self, statement: Statement) -> None:
         if statement.kind == "assertion":
@@ -149,7 +150,7 @@ class _Making:
         return names
 
     def _assertion(self, statement: Statement) -> None:
-        """A constraint: the rows of `NOT EXISTS (…)` are its witnesses; any other condition must not be false."""
+        """A constraint: the rows of `NOT EXISTS (…)` are its witnesses; any other condition may not be false."""
         assert statement.name is not None
         name = new_name(statement, statement.name)
         self._refuse_twice(statement, name)
@@ -205,7 +206,7 @@ class _Making:
 
 
 def declared_functors(items: Iterable[Item]) -> dict[str, str]:
-    """The functions that items declare with names of built-in types; the checker reports all others."""
+    """The functions that are declared with built-in types; the checker reports the others."""
     kinds = {kind.value for kind in Kind}
     found: dict[str, str] = {}
     for item in items:
@@ -220,7 +221,7 @@ def declared_functors(items: Iterable[Item]) -> dict[str, str]:
 
 
 def _only_rule(translation: Translation, rows: RowSet) -> Rule | None:
-    """The one rule that gives the rows, if the variables of its head tell the names of the columns."""
+    """The only rule that derives the rows, if the variables of its head have the names of the columns."""
     rules = [rule for branch in rows.branches for rule in translation.rules("", branch)]
     if len(rules) != 1:
         return None
@@ -229,7 +230,7 @@ def _only_rule(translation: Translation, rows: RowSet) -> Rule | None:
 
 
 def _distinct_names(names: Sequence[str]) -> list[str]:
-    """The names, each once, as variables can have them."""
+    """The names as distinct names of variables."""
     found: list[str] = []
     for name in names:
         found.append(fresh_name(variable_name(name), found))

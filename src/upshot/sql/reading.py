@@ -1,8 +1,8 @@
-"""Text to statements: split at semicolons, each read by sqlglot, in PostgreSQL's spelling or else in Spark's.
+"""Parse SQL: split a text at semicolons, and parse each statement by sqlglot, in PostgreSQL's dialect or else Spark's.
 
 A line between statements that begins with a dot is a directive, as in Datalog: `.input edge`, `.view path policy=full`.
-sqlglot skips a comma too many, takes a word such as GROUP for the name of a table, and reads `IN ()`; its own messages
-name its classes and tokens. Such mistakes are found and worded here.
+sqlglot accepts a superfluous comma, a keyword such as GROUP as the name of a table, and `IN ()`, and its messages name
+its classes and tokens. These errors are found and reported here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PIECE = re.compile(
     | [^'"`/\n-]++ | .""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-"""Pieces in which a line may begin with a dot without being a directive, and directives."""
+"""Strings, names and comments, in which a line may begin with a dot, and directives."""
 _DATA = {
     TokenType.INSERT: "INSERT", TokenType.UPDATE: "UPDATE", TokenType.DELETE: "DELETE", TokenType.MERGE: "MERGE",
     TokenType.TRUNCATE: "TRUNCATE",
@@ -52,7 +52,7 @@ class Script:
 
 
 def read_script(text: str, name: str) -> Script:
-    """All statements of a text, and all that is wrong with their form."""
+    """All statements of a text, and all syntax errors."""
     source = Source(name, text)
     script = Script(source, [], (), [])
     blanked, directives = _without_directives(text)
@@ -75,7 +75,7 @@ def read_script(text: str, name: str) -> Script:
 
 
 def _without_directives(text: str) -> tuple[str, str]:
-    """The text with its directives blanked out, and with all else blanked out."""
+    """The text without its directives, and the directives alone; blanks replace the rest."""
     sql, other, place = [], [], 0
     for found in _PIECE.finditer(text):
         if found["directive"] is None:
@@ -105,8 +105,8 @@ def _tokens(source: Source, text: str) -> tuple[list[Token], str]:
 
 
 def _with_plain_joins(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with INNER before a bare JOIN, and a TRUE behind ON in parentheses: the tree does not tell a bare JOIN
-    from a comma, and in Spark's spelling a condition that is missing from one that is true."""
+    """The tokens with INNER before a bare JOIN, and parentheses around TRUE after ON: the tree does not distinguish a
+    bare JOIN from a comma, nor, in Spark's dialect, a missing condition from TRUE."""
     made: list[Token] = []
     for token in tokens:
         before = made[-1].token_type if made else None
@@ -120,7 +120,7 @@ def _with_plain_joins(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _with_joined_columns(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with the columns of CYCLE and SEARCH as one name, `a, b`: sqlglot reads one column there."""
+    """The tokens with the columns of CYCLE and SEARCH as one name, `a, b`: sqlglot parses only one column there."""
     made: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -155,7 +155,7 @@ def _like(token: Token, type: TokenType, text: str) -> Token:
 
 
 def is_unconditional(join: exp.Join) -> bool:
-    """The text has no condition for the join."""
+    """Test whether the join has no condition."""
     on = join.args.get("on")
     return (on is None or isinstance(on, exp.Boolean)) and not join.args.get("using")
 
@@ -214,7 +214,7 @@ def _statement(source: Source, text: str, tokens: list[Token], dialect: str) -> 
 
 
 def _with_versions(tokens: list[Token]) -> list[Token]:
-    """`AS OF 5` behind a table as `VERSION AS OF 5`: no alias stands before a number or a parameter."""
+    """The tokens with `VERSION AS OF 5` for `AS OF 5` after a table: a number or a parameter never follows an alias."""
     found: list[Token] = []
     for place, token in enumerate(tokens):
         behind = tokens[place + 1 : place + 3]
@@ -261,7 +261,7 @@ def _tree(
             with _silenced():
                 found = parser.parse_into(into, tokens, text) if into is not None else parser.parse(tokens, text)
                 if found and isinstance(found[0], exp.Command):
-                    # What follows AS says where it went wrong: the statement as a whole only says that it did.
+                    # The part after AS shows the place of the error.
                     words = [token.text.upper() for token in tokens]
                     parser.parse(tokens[words.index("AS") + 1 if "AS" in words else 0 :], text)
         except ParseError as error:
@@ -287,7 +287,7 @@ def _tree(
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Without sqlglot's warnings, which tell users of its fallbacks and not of their text."""
+    """Suppress sqlglot's warnings, which concern its fallbacks and not the text."""
     log = logging.getLogger("sqlglot")
     log.addFilter(_nothing)
     try:
@@ -301,7 +301,7 @@ def _nothing(_: logging.LogRecord) -> bool:
 
 
 def _with_plain_negations(tree: exp.Expr) -> exp.Expression:
-    """The tree with NOT around what is negated: `x IS NOT NULL` and `x NOT LIKE 'a'` carry it inside."""
+    """The tree with NOT around negated conditions: `x IS NOT NULL` and `x NOT LIKE 'a'` have it inside."""
     root = exp.Paren(this=tree)
     for node in list(root.walk()):
         if node.args.get("negate"):
@@ -329,11 +329,11 @@ _RESERVED = {
     "LATERAL", "LEFT", "LIKE", "LIMIT", "NATURAL", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "QUALIFY",
     "RIGHT", "SELECT", "TABLE", "THEN", "UNION", "UNIQUE", "USING", "VALUES", "WHEN", "WHERE", "WINDOW", "WITH",
 }  # fmt: skip
-"""Words that need AS before them to be the name of a column, and quotes to be that of a table."""
+"""Keywords that can be the name of a column only after AS, and that of a table only in quotes."""
 
 
 def unclosed(source: Source, pieces: Sequence[re.Match[str]]) -> Diagnostic:
-    """The diagnostic of a text with a quote or a comment that does not end, or with a character that has no meaning."""
+    """The diagnostic of an unclosed quote or comment, or of an unknown character."""
     for piece in pieces:
         if piece[0] in ("'", '"', "`") or (piece[0] == "/" and source.text[piece.end() : piece.end() + 1] == "*"):
             what = "comment" if piece[0] == "/" else "text" if piece[0] == "'" else "name in quotes"
@@ -348,7 +348,7 @@ def unclosed(source: Source, pieces: Sequence[re.Match[str]]) -> Diagnostic:
 
 
 def check_tokens(source: Source, tokens: Sequence[Token]) -> None:
-    """Refuse commas with nothing to separate, an empty IN, and a view without AS."""
+    """Refuse superfluous commas, an empty IN, and a view without AS."""
     types = [token.token_type for token in tokens]
     for place, token in enumerate(tokens):
         before = types[place - 1] if place else None
@@ -380,7 +380,7 @@ def check_tokens(source: Source, tokens: Sequence[Token]) -> None:
 
 
 def check_names(source: Source, tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Refuse a reserved word that names a table or column without AS: it is a clause that is not complete."""
+    """Refuse a keyword as the name of a table or column without AS: it begins an incomplete clause."""
     places = {token.start: place for place, token in enumerate(tokens)}
     for node in tree.find_all(exp.Alias, exp.TableAlias):
         name = node.args.get("alias") if isinstance(node, exp.Alias) else node.this
@@ -396,7 +396,7 @@ def check_names(source: Source, tree: exp.Expr, tokens: Sequence[Token]) -> None
 
 
 def in_our_words(source: Source, error: ParseError, tokens: Sequence[Token]) -> Diagnostic:
-    """The diagnostic of what the parser reports."""
+    """The diagnostic of an error of the parser."""
     found = error.errors[0] if error.errors else {}
     described = str(found.get("description") or "").rstrip(".")
     at = next((t for t in tokens if (t.line, t.col) == (found.get("line"), found.get("col"))), tokens[-1])
@@ -420,7 +420,7 @@ _WORDS = (
      "remove it, or write what is missing before it: a comma, an operator, AS"),
     (r"Required argument|.*<class", "something is missing at `…`", "complete the expression or the clause"),
 )  # fmt: skip
-"""Of sqlglot's messages, what they mean and what to do. `…` is the word at which it stopped."""
+"""sqlglot's messages, with the message and the help that replace them. `…` is the word at which it stopped."""
 
 
 def place_of(source: Source, token: Token) -> Span:

@@ -1,7 +1,7 @@
-"""Other spellings of what SQL has anyway, brought to one form in a tree that has just been read.
+"""Rewrite alternative spellings in a parsed tree to one form.
 
 `x = ANY (ARRAY[1, 2])` is `x IN (1, 2)`, `every` is `bool_and`, `to_char(day, 'YYYY-MM')` joins parts of the date, and
-`array_agg` is the text that PostgreSQL writes for the array, made by `string_agg`.
+`array_agg` is PostgreSQL's text of the array, computed by `string_agg`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sqlglot import exp
 from upshot.values.functors import bare_name
 
 ELEMENT = "element"
-"""The mark of a joined text that stands for an array: the value whose text is joined."""
+"""The key in `meta` of a `string_agg` that replaces `array_agg`: the aggregated value."""
 
 OUTPUT = "output"
-"""The mark of a cast to text that writes a boolean as `t` or `f`, as PostgreSQL does inside arrays and CONCAT."""
+"""The key in `meta` of a cast to text that prints a boolean as `t` or `f`, as PostgreSQL does in arrays and CONCAT."""
 
 Change = Callable[[exp.Expression], exp.Expression | None]
 
@@ -28,13 +28,13 @@ _PARTS: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 _FORMAT = re.compile(r"%[YmdHMS]|[-/:., T_]+")
 _QUOTED = '{}",\\ \t\n\r\v\f'
-"""The characters for which an array has its element in quotes."""
+"""The characters that must be quoted in an element of an array."""
 
 
 def in_one_spelling(tree: exp.Expr, functors: Mapping[str, str]) -> None:
-    """Replace every form in the tree that has another spelling by that one; `functors` are functions of the user."""
+    """Rewrite all alternative spellings in the tree; `functors` are functions of the user."""
     own = {bare_name(signed).lower() for signed in functors.values()}
-    # The innermost first: what is around a form takes it as it is then.
+    # Innermost nodes first, since outer ones copy them.
     for node in reversed(list(tree.find_all(*_CHANGES, bfs=False))):
         if isinstance(node, exp.Anonymous) and node.name.lower() in own:
             continue
@@ -76,7 +76,7 @@ def _starts(node: exp.Expression) -> exp.Expression:
 
 
 def _date_text(node: exp.Expression) -> exp.Expression | None:
-    """`to_char` of numbers in a date or timestamp, each with leading zeros."""
+    """`to_char` of a date or timestamp with numeric parts, which have leading zeros."""
     form = node.args.get("format")
     if not isinstance(form, exp.Literal) or not form.is_string or not form.name or _FORMAT.sub("", form.name):
         return None
@@ -98,7 +98,7 @@ def _date_text(node: exp.Expression) -> exp.Expression | None:
 
 
 def _array_text(node: exp.Expression) -> exp.Expression | None:
-    """`array_agg(x ORDER BY …)`: the texts of the elements in braces, in quotes where PostgreSQL has them."""
+    """`array_agg(x ORDER BY …)`: the texts of the elements in braces, quoted as in PostgreSQL."""
     order = node.this.expressions if isinstance(node.this, exp.Order) else []
     value = node.this.this if isinstance(node.this, exp.Order) else node.this
     distinct = isinstance(value, exp.Distinct)
@@ -126,7 +126,7 @@ def _array_text(node: exp.Expression) -> exp.Expression | None:
 
 
 def output_text(value: exp.Expression) -> exp.Expression:
-    """The value as PostgreSQL prints it, which is not its cast if it is a boolean."""
+    """The value as PostgreSQL prints it, which differs from a cast for booleans."""
     made = exp.Cast(this=value.copy(), to=exp.DataType.build("text"))
     made.meta[OUTPUT] = True
     return made
@@ -154,7 +154,7 @@ def _text(value: str) -> exp.Literal:
 
 
 def _escaped_text(node: exp.Expression) -> exp.Expression:
-    """`E'…'`, whose escapes the parser has read."""
+    """`E'…'`, whose escapes the parser has replaced."""
     return exp.Literal.string(node.name)
 
 

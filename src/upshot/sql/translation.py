@@ -1,4 +1,4 @@
-"""One statement on its way to rules: the relations it can read, the names it has used, and the views made for it."""
+"""The translation of one statement: the relations that it can read, its variables, and its auxiliary views."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _NO_VARIABLES |= {*literals.CONSTANT_NAMES, *literals.TAGGED, "_", "nil"}
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One way to get rows: what must hold, and the values of the columns then."""
+    """One alternative of a query: conditions, and the values of the columns if they hold."""
 
     parts: tuple[Formula, ...]
     values: tuple[Value, ...]
     identity: tuple[Value, ...] = ()
     """The values that distinguish equal rows, where requested."""
     span: Span | None = None
-    """The place of the query that it is made from."""
+    """The place of its query."""
 
     @property
     def nodes(self) -> Iterator[Formula | Term]:
@@ -65,7 +65,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Translation:
-    """`schemas` grows by the views that are made on the way; they belong to `owner`, and their names begin with its."""
+    """The auxiliary views are added to `schemas`; they belong to `owner`, and their names begin with its name."""
 
     statement: Statement
     schemas: dict[str, Schema]
@@ -73,17 +73,17 @@ class Translation:
     reader: QueryReader
     """Reads queries inside expressions."""
     reserved: frozenset[str] = frozenset()
-    """Names of relations that others have, visible or not."""
+    """Names of other relations, visible or not."""
     parameters: Mapping[str, Constant] = field(default_factory=dict)
     functors: Mapping[str, str] = field(default_factory=dict)
-    """The functions of the user, by `@name`: each name with its types."""
+    """The signatures of the functions of the user, by `@name`."""
     now: datetime | None = None
     """The time of a query; a view and a live query have none."""
     reads_clock: bool = False
-    """Set when a term is made of that time."""
+    """Set if a term depends on the time."""
     items: list[Item] = field(default_factory=list)
     homes: dict[str, FromItem] = field(default_factory=dict)
-    """The source that each variable of a column comes from."""
+    """The source of each variable of a column."""
     _taken: set[str] = field(default_factory=set)
 
     @property
@@ -100,7 +100,7 @@ class Translation:
         return Variable(name)
 
     def source(self, relation: str, table: str, names: Sequence[str] = (), hidden: int = 0) -> FromItem:
-        """The relation with variables of its own for its columns, the last `hidden` of them without names."""
+        """A source over the relation, with new variables; its last `hidden` columns have no names."""
         schema = self.schemas[relation]
         named = schema.columns[: schema.arity - hidden]
         columns = [
@@ -116,7 +116,7 @@ class Translation:
         return made
 
     def renewed(self, source: FromItem) -> FromItem:
-        """The source once more, with other variables."""
+        """A copy of the source with new variables."""
         columns = [replace(column, term=self.variable(column.name)) for column in source.columns]
         hidden = [self.variable(variable.name) for variable in source.hidden]
         made = replace(source, columns=columns, hidden=hidden)
@@ -124,7 +124,8 @@ class Translation:
         return made
 
     def identity(self, sources: Sequence[FromItem]) -> list[tuple[Variable, Type]]:
-        """The columns that identify joined rows of the sources: of a table with a key, the key."""
+        """The columns that identify a row of the join of the sources: the keys of tables with a key, else all
+        columns."""
         found: list[tuple[Variable, Type]] = []
         for source in sources:
             keys = self.schemas[source.relation].keys
@@ -135,7 +136,7 @@ class Translation:
     # ---- views ----------------------------------------------------------------------------------
 
     def view(self, purpose: str, names: Sequence[str], types: Sequence[Type], branches: Iterable[Branch]) -> str:
-        """A view made for the owner, with these columns; its name."""
+        """Define an auxiliary view with these columns, and return its name."""
         name = fresh_name(f"{self.owner}__{purpose}", {*self.schemas, *self.reserved})
         self.define(name, names, types, branches, part_of=self.owner)
         return name
@@ -144,8 +145,8 @@ class Translation:
         self, name: str, names: Sequence[str], types: Sequence[Type], branches: Iterable[Branch], *,
         part_of: str = "", keep_nullable: bool = False,
     ) -> Schema:  # fmt: skip
-        """Adds the declaration and the rules of a relation. Whether a column can be NULL follows from the rules, unless
-        the types say it."""
+        """Add the declaration and the rules of a relation. Nullability of its columns is inferred from the rules,
+        unless `keep_nullable`."""
         rules = [rule for branch in branches for rule in self.rules(name, branch)]
         if not keep_nullable:
             nullable = self.nullable_columns(rules, len(types))
@@ -160,13 +161,13 @@ class Translation:
         return schema
 
     def declare(self, name: str, names: Sequence[str], types: Sequence[Type]) -> Schema:
-        """Makes a relation known, without rules so far."""
+        """Add the schema of a relation, without rules."""
         columns = tuple(map(Column, names, types))
         self.schemas[name] = Schema(name, columns, Role.VIEW, span=self.statement.span)
         return self.schemas[name]
 
     def keep_best(self, name: str, place: int, word: str) -> None:
-        """Makes a column of a relation one of which only the least or greatest value is kept."""
+        """Make a column of a relation a lattice column, of which only the least or greatest value is kept."""
         for at, item in enumerate(self.items):
             if isinstance(item, Declaration) and item.name == name:
                 attributes = list(item.attributes)
@@ -179,14 +180,14 @@ class Translation:
         return len(self.items), dict(self.schemas)
 
     def back_to(self, mark: tuple[int, dict[str, Schema]]) -> None:
-        """Forgets the views made since."""
+        """Drop the views made since the savepoint."""
         count, schemas = mark
         del self.items[count:]
         self.schemas.clear()
         self.schemas.update(schemas)
 
     def rules(self, name: str, branch: Branch) -> list[Rule]:
-        """One rule for each combination of cases; none for what can never hold."""
+        """One rule for each combination of cases that is possible."""
         found: list[Rule] = []
         for when, terms in combinations(branch.values):
             body = conjunction((*branch.parts, *when))
@@ -195,7 +196,7 @@ class Translation:
             parts = without_idle_names(terms, conjuncts(body))
             place = branch.span or self.statement.span
             head = Atom(name, terms, span=place)
-            # Atoms that look alike by now stay: a variable that joins two of them is not NULL.
+            # Equal atoms are kept: a variable of both is not NULL.
             found.append(Rule((head,), And(parts) if len(parts) > 1 else body_of(parts), span=place))
         return found
 
@@ -219,10 +220,10 @@ class Translation:
                 help="move a part of them to a view",
             )
 
-    # ---- values of the queries around -----------------------------------------------------------
+    # ---- values of outer queries ----------------------------------------------------------------
 
     def correlated(self, scope: Scope, nodes: Iterable[Formula | Term]) -> list[Variable]:
-        """The variables of queries around the scope that occur in the nodes."""
+        """The variables of queries outside the scope that occur in the nodes."""
         around = {id(source) for source in scope.outer()}
         names = dict.fromkeys(name for node in nodes for name in variables(node))
         return [Variable(name) for name in names if name in self.homes and id(self.homes[name]) in around]
@@ -230,16 +231,15 @@ class Translation:
     def refuse_correlated(
         self, scope: Scope, branches: Iterable[Branch], what: str, node: exp.Expression | None = None, *, help: str
     ) -> None:
-        """Refuse branches that use variables of queries around the scope."""
+        """Refuse branches that use variables of queries outside the scope."""
         if self.correlated(scope, (each for branch in branches for each in branch.nodes)):
             self.statement.unsupported(what, node, help=help)
 
     def domain(
         self, names: Iterable[Variable], parts: Sequence[Formula], around: Sequence[FromItem] = ()
     ) -> tuple[Formula, ...]:
-        """The parts, with the sources of those variables that nothing among them binds: the values there can be. Of
-        several sources `around` that a variable joins, the one that most of the parts' variables join as well: without
-        any, its rows would be paired with all of theirs."""
+        """The parts, with the sources of variables that they do not bind. Of several sources `around` with a variable,
+        take the one that shares most variables with the parts, so that its rows join with few of theirs."""
         bound = bound_names(parts)
         added: list[Formula] = []
         for variable in names:
@@ -257,12 +257,12 @@ class Translation:
 
 
 def body_of(parts: Sequence[Formula]) -> Formula:
-    """The one part, or what always holds."""
+    """The only part, or `true`."""
     return parts[0] if parts else TRUE
 
 
 def variable_name(wish: str) -> str:
-    """The name, or one like it that is not a word of the language."""
+    """The name, or with `_` if it is a keyword."""
     return f"{wish}_" if wish in _NO_VARIABLES or not wish else wish
 
 

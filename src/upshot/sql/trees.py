@@ -1,4 +1,4 @@
-"""Parts of a query, found in its tree."""
+"""Find parts of queries in sqlglot trees."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ AGGREGATE_OF: dict[type[exp.Expression], str] = {
     **{getattr(exp, spelling): each.name for each in BUILT_IN.values() for spelling, _ in each.sql},
     exp.GroupConcat: "sequence",
 }
-"""The aggregates of SQL and the built-in ones that they are."""
+"""The built-in aggregate of each aggregate of SQL."""
 AGGREGATES = tuple(AGGREGATE_OF)
 
 
 _FOLD = "fold"
-"""The mark of a call of a fold of the user: its name with types."""
+"""The key in `meta` of a call of a fold of the user: its signature."""
 
 
 def mark_folds(tree: exp.Expr, functors: Mapping[str, str]) -> None:
-    """Mark the calls of folds, which are aggregates, in a tree that has just been read."""
+    """Mark the calls of folds, which are aggregates, in a parsed tree."""
     folds = {bare_name(signed).lower(): signed for signed in functors.values() if is_fold(signed)}
     for node in tree.find_all(exp.Anonymous) if folds else ():
         if (signed := folds.get(node.name.lower())) is not None:
@@ -30,7 +30,7 @@ def mark_folds(tree: exp.Expr, functors: Mapping[str, str]) -> None:
 
 
 def fold_of(node: exp.Expr) -> str | None:
-    """The fold that the node calls."""
+    """The signature of the fold that the node calls."""
     found = node.meta.get(_FOLD) if isinstance(node, exp.Anonymous) else None
     return found if isinstance(found, str) else None
 
@@ -56,7 +56,7 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
 
 
 def conjoined(node: exp.Expression | None) -> list[exp.Expression]:
-    """The conditions that all have to hold."""
+    """The conditions of a conjunction."""
     if node is None:
         return []
     if isinstance(node, exp.Paren):
@@ -67,7 +67,7 @@ def conjoined(node: exp.Expression | None) -> list[exp.Expression]:
 
 
 def aggregates_in(query: exp.Select) -> list[exp.Expression]:
-    """The aggregates of the columns and of HAVING, those of inner queries left out."""
+    """The aggregates of the columns and of HAVING, without those of inner queries."""
     having = query.args.get("having")
     return [each for node in (*query.expressions, *([having] if having else [])) for each in aggregates_of(node)]
 
@@ -83,7 +83,7 @@ def aggregates_of(node: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def column_name(node: exp.Expression) -> exp.Identifier | None:
-    """The name that a column of a SELECT gets from what is written."""
+    """The name of a column of a SELECT: its alias, or that of the column that it selects."""
     if isinstance(node, exp.Alias):
         alias = node.args["alias"]
         return alias if isinstance(alias, exp.Identifier) else None

@@ -1,4 +1,4 @@
-"""`CREATE TRIGGER` as tokens: event, relation, transition tables, and the statement that it runs."""
+"""Parse `CREATE TRIGGER`: event, relation, transition tables, and the statement that it runs."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class TriggerForm:
 
 
 def is_trigger(tokens: Sequence[Token]) -> bool:
-    """Test whether a statement begins as the definition of a trigger does."""
+    """Test whether a statement is the definition of a trigger."""
     words = [token.text.upper() for token in tokens[:5]]
     return words[:1] == ["CREATE"] and "TRIGGER" in words
 
 
 def trigger_form(source: Source, tokens: list[Token]) -> TriggerForm:
-    """The parts of a trigger; what is not supported is refused by its name."""
+    """Parse a trigger; unsupported clauses are refused by name."""
     return _Reading(source, tokens).form()
 
 
 class _Reading:
-    """Reads the tokens of one statement from left to right."""
+    """A recursive-descent parser over the tokens of one statement."""
 
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self._source, self._tokens, self._at = source, tokens, 0

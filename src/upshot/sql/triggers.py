@@ -1,4 +1,4 @@
-"""A trigger as an active rule: its transition tables are those of the rule, and its query is the condition."""
+"""Translate a trigger to an active rule: its transition tables are window tables, its query is the condition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CURE = "join the transition table itself, or let the trigger insert into a tabl
 
 
 def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerForm) -> ActiveRule:
-    """The rule of a trigger. The translation knows the relations, and gets the views that the query needs."""
+    """The rule of a trigger; the auxiliary views of its query are added to the translation."""
     statement = translation.statement
     relation = relation_name(statement, exp.Table(this=form.table), translation.schemas)
     tables = _transition_tables(statement, form, translation.schemas[relation])
@@ -60,8 +60,8 @@ def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerFor
 def _transition_tables(
     statement: Statement, form: TriggerForm, schema: Schema
 ) -> dict[str, tuple[Schema, tuple[int, int]]]:
-    """The transition tables by their names; of an update, each with how many columns of the pair stand before and
-    behind its own."""
+    """The transition tables by name, each with the numbers of columns before and after its own in the pair of rows of
+    an update."""
     found = {}
     for age, identifier in form.tables.items():
         name = new_name(statement, identifier)
@@ -72,11 +72,11 @@ def _transition_tables(
     return found
 
 
-# ---- what it does ---------------------------------------------------------------------------------
+# ---- actions --------------------------------------------------------------------------------------
 
 
 def _calling(translation: Translation, form: TriggerForm, relation: str) -> ActiveRule:
-    """A function gets the columns of each row; of an update, the old ones and then the new ones."""
+    """A rule that calls a function with the columns of each row; of an update, the old and then the new ones."""
     assert form.function is not None
     statement = translation.statement
     ages = ("old_", "new_") if form.event == "update" else ("",)
@@ -119,30 +119,30 @@ def _deleted(statement: Statement, tree: exp.Delete) -> tuple[str, exp.Table, ex
 
 
 def _row(statement: Statement, tree: exp.Expression, terms: Sequence[Term], schema: Schema) -> tuple[Term, ...]:
-    """The values in the order of the table's columns; those that are not listed are NULL."""
+    """The values in the order of the columns of the table, with NULL for columns that are not listed."""
     listed = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
     names = [new_name(statement, each) for each in listed] or [column.name for column in schema.columns]
     if len(names) != len(terms):
         words = f"the query has {len(terms)} columns for {len(names)} of `{schema.name}`"
         statement.refuse("wrong-arity", words, tree.this, help="select one value for each column")
-    given = dict(zip(names, terms, strict=True))
-    for name in given:
+    values = dict(zip(names, terms, strict=True))
+    for name in values:
         if name not in {column.name for column in schema.columns}:
             words = f"`{schema.name}` has no column `{name}`"
             known = ", ".join(column.name for column in schema.columns)
             statement.refuse("unknown-column", words, tree.this, help=f"its columns are {known}")
-    missing = [column.name for column in schema.columns if column.name not in given and not column.type.nullable]
+    missing = [column.name for column in schema.columns if column.name not in values and not column.type.nullable]
     if missing:
         words = f"no value for column `{missing[0]}` of `{schema.name}`"
         statement.refuse("wrong-arity", words, tree.this, help="list the column and select a value for it")
-    return tuple(given.get(column.name) or Constant(None, column.type) for column in schema.columns)
+    return tuple(values.get(column.name) or Constant(None, column.type) for column in schema.columns)
 
 
-# ---- when it fires --------------------------------------------------------------------------------
+# ---- events and conditions ------------------------------------------------------------------------
 
 
 def _one_rule(translation: Translation, rules: Sequence[Rule], arity: int) -> tuple[tuple[Term, ...], Formula]:
-    """The values that the rules of the query give, and what must hold; several rules are alternatives."""
+    """The values of the rules of the query, and their condition; several rules are alternatives."""
     if len(rules) == 1:
         return rules[0].heads[0].args, rules[0].body or TRUE
     if not rules or any(translation.nullable_columns(rules, arity)):
@@ -162,7 +162,7 @@ def _event(
     tables: Mapping[str, tuple[Schema, tuple[int, int]]],
     arity: int,
 ) -> tuple[EventClause, Formula | None]:
-    """The event with the first literal over a transition table, if all rows need one; and the rest of the condition."""
+    """The event, with the first literal over a transition table if it is a conjunct; and the rest of the condition."""
     state = _STATES[form.event]
 
     def read(atom: Atom) -> Atom:
@@ -186,7 +186,7 @@ def _event(
 
 
 def _refuse_hidden_tables(translation: Translation, tables: Mapping[str, object]) -> None:
-    """Views keep rows of every state, so none can read a transition table."""
+    """Refuse views over a transition table: views cannot read the window of a rule."""
     for item in translation.items:
         if isinstance(item, Rule) and item.body is not None:
             for atom in atoms(item.body):

@@ -1,4 +1,4 @@
-"""Errors in a statement, with their place: raised, and collected statement by statement."""
+"""Statements, and errors with a place in a statement."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _CALL = re.compile(r"\w*\(\s*\Z")
 
 
 def unreadable(span: Span, error: Exception) -> Diagnostic:
-    """The diagnostic of a statement on which the parser, or the reading of its tree, fails with an error that says
-    nothing to users."""
+    """The diagnostic of an internal error of the parser or of the translation."""
     log.debug("cannot parse a statement", exc_info=error)
     return Diagnostic(
         "sql-unreadable",
@@ -36,7 +35,7 @@ def unreadable(span: Span, error: Exception) -> Diagnostic:
 
 
 def _unmatched(text: str) -> tuple[int, int]:
-    """The parentheses that are closed in a text and not opened there, and those that are opened and not closed."""
+    """The numbers of parentheses that are closed but not opened in the text, and opened but not closed."""
     closed = opened = 0
     for each in text:
         if each == "(":
@@ -50,7 +49,7 @@ def _unmatched(text: str) -> tuple[int, int]:
 
 @contextmanager
 def understood(statement: Statement) -> Iterator[None]:
-    """Inside, the tree of a statement is read: whatever goes wrong is refused with a diagnostic."""
+    """Refuse the statement with a diagnostic if its translation fails with an internal error."""
     try:
         yield
     except (Refused, Error):
@@ -63,7 +62,7 @@ def understood(statement: Statement) -> Iterator[None]:
 
 
 class Refused(Exception):
-    """A statement cannot be what it says; the diagnostic tells why."""
+    """A statement has an error, or is not supported."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -72,9 +71,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: its tree, and where it stands. `dialect` is the spelling it was read in. `kind` is create, query,
-    assertion or trigger; an assertion has a name beside the condition that is its tree, a trigger a form beside the
-    statement that it runs."""
+    """One statement: its tree and its place. `dialect` is the one in which it was parsed. `kind` is create, query,
+    assertion or trigger. The tree of an assertion is its condition, that of a trigger the statement that it runs."""
 
     kind: str
     tree: exp.Expression
@@ -99,7 +97,7 @@ class Statement:
             return self.span
         start, end = min(start for start, _ in found), max(end for _, end in found)
         text = self.source.text
-        # The tree knows where names and literals are, not the brackets around them, nor the name of every function.
+        # The tree has the places of names and literals, but not of brackets, nor of the names of all functions.
         closed, opened = _unmatched(text[start:end])
         while closed and (call := _CALL.search(text, 0, start)):
             start, closed = call.start(), closed - 1
@@ -109,13 +107,13 @@ class Statement:
         return Span(self.source, start, end)
 
     def spelled(self, node: exp.Expression) -> str:
-        """The expression in the dialect of the statement, a function of the time as it is written."""
+        """The expression in the dialect of the statement; a function of the current time as in the text."""
         if isinstance(node, exp.CurrentTimestamp) and (found := self.place(node)) != self.span:
             return found.text
         return node.sql(self.dialect)
 
     def query_place(self, select: exp.Expression) -> Span:
-        """The span of a SELECT, from its first word on."""
+        """The span of a SELECT, including its first word."""
         found = self.place(select)
         start = self.source.text.upper().rfind("SELECT", self.span.start, found.start)
         return found if start < 0 else Span(self.source, start, found.end)
@@ -131,5 +129,5 @@ class Statement:
         self.refuse(error.code, error.message, identifier, help=error.help)
 
     def unsupported(self, what: str, node: exp.Expression | None = None, *, help: str) -> NoReturn:
-        """Refuses a part of SQL that has no counterpart here."""
+        """Refuse an unsupported part of SQL."""
         self.refuse("sql-unsupported", f"{what} is not supported", node, help=help, label="cannot be maintained")

@@ -1,7 +1,7 @@
 """Rules in clause form: one head, a conjunction of literals, aggregates only as `Variable = aggregate`.
 
-Negation is pushed inwards by De Morgan's laws. A negated comparison stays a `Not` here: with NULL operands it is not
-the opposite comparison, and whether an operand can be NULL is only known for a whole clause (see `null_cases`).
+Negation is pushed inward by De Morgan's laws. A negated comparison stays a `Not` here: with NULL operands it differs
+from the opposite comparison, and only a whole clause shows whether an operand can be NULL (see `null_cases`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Conjunction = tuple[RawLiteral, ...]
 
 MOST_ALTERNATIVES = 1_024
 MOST_LITERALS = 20_000
-"""Of all alternatives together; a rule without alternatives may be longer."""
+"""The most literals of all alternatives together; a rule without alternatives may have more."""
 TRUE = Test("true", ())
 FALSE = Test("false", ())
 
@@ -47,7 +47,7 @@ class TooMany(Exception):
 
 
 def alternatives(formula: Formula | None) -> list[Conjunction]:
-    """The disjunctive normal form: one conjunction per alternative, in the order of the text.
+    """The disjunctive normal form: one conjunction for each alternative, in the order of the text.
 
     >>> [len(c) for c in alternatives(Not(And((Atom("a", ()), Atom("b", ())))))]
     [1, 1]
@@ -103,11 +103,11 @@ def _product(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
 
 
 class Lifting:
-    """Moves the aggregates and ranges of one clause onto variables of their own.
+    """Replace the aggregates and ranges of one clause by fresh variables, each with an equation.
 
-    A variable that occurs in an aggregate and outside it is one variable; a variable that occurs only inside belongs to
-    that aggregate, and is renamed when another aggregate uses the same name for its own. So does a variable of the
-    aggregate's term that the aggregate's body binds, unless the outside has no other value for it: it is a witness.
+    A variable that occurs in an aggregate and outside is shared. One that occurs only inside is local to the aggregate,
+    and is renamed if another aggregate has a local variable of the same name. A variable of the aggregated term is
+    local too if the body of the aggregate binds it, unless nothing outside binds it: then it is a witness.
     """
 
     def __init__(self, taken: set[str], parameters: Mapping[str, Constant]) -> None:
@@ -205,7 +205,7 @@ class Lifting:
         return with_bodies(aggregate, moved, [(*each, *added) for each in literals])
 
     def _summed(self, target: Sequence[Term], choices: Sequence[Conjunction], visible: set[str]) -> set[str]:
-        """The variables of the aggregate's term that belong to it although the outside has the same names."""
+        """The variables of the aggregated term that are local although the same names occur outside."""
         names = _direct_names(target) & visible
         if names:
             names.intersection_update(*(_bound(body, visible - names) for body in choices))
@@ -222,8 +222,8 @@ class Lifting:
 
 
 def with_named_wildcards(bodies: Sequence[Conjunction], taken: set[str]) -> list[Conjunction]:
-    """The alternatives of an aggregate with a variable for each wildcard of a positive atom, the same one wherever the
-    atom stands: what all alternatives have is part of the solutions that are counted."""
+    """The alternatives of an aggregate with variables in place of the wildcards of positive atoms, the same variable in
+    every alternative that has the atom: the aggregate counts solutions over all its variables."""
     named: dict[int, RawLiteral] = {}
 
     def change(literal: RawLiteral) -> RawLiteral:
@@ -273,9 +273,9 @@ def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
             raise TypeError(f"not a literal: {literal!r}")
 
 
-def _bound(body: Conjunction, given: Collection[str]) -> set[str]:
+def _bound(body: Conjunction, initial: Collection[str]) -> set[str]:
     """The variables that the literals bind, if all aggregates have values."""
-    bound = set(given)
+    bound = set(initial)
     equations: list[tuple[Term, Term]] = []
     for literal in body:
         plain = literal.body if isinstance(literal, Not) else literal
@@ -293,7 +293,7 @@ def _bound(body: Conjunction, given: Collection[str]) -> set[str]:
 
 
 def _taken_apart(terms: Iterable[Term]) -> set[str]:
-    """The variables that have a value where the terms have one: those in them, and in records and branches of them."""
+    """The variables that are bound if the terms are: the terms themselves, and the fields of records and branches."""
     found: set[str] = set()
     waiting = list(terms)
     while waiting:

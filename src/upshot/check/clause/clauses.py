@@ -1,4 +1,4 @@
-"""Checked clauses from rules: clause form, kinds, safety, types, NULL cases, in this order."""
+"""Turn rules into checked clauses: clause form, kinds, safety, types, NULL cases, in this order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ N = TypeVar("N")
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A clause, and the types of its head columns where no declaration gives them."""
+    """A clause, and the inferred types of its head columns if they are not declared."""
 
     clause: Clause
     head_types: tuple[Type, ...]
@@ -62,7 +62,7 @@ class Inferred:
 
 @dataclass(frozen=True, slots=True)
 class ClauseMaker:
-    """The known parts of the program while its rules are turned into clauses."""
+    """The declarations that rules are checked against."""
 
     schemas: Mapping[str, Schema]
     vague: set[str]
@@ -71,7 +71,7 @@ class ClauseMaker:
     parameters: Mapping[str, Constant] = field(default_factory=dict)
     head_words: str = "the head"
     targets: tuple[Target, ...] = ()
-    """The columns that take the values of an inferred head: the values must be of their types."""
+    """The columns that an inferred head fills: its values must have their types."""
 
     def rule(
         self,
@@ -82,10 +82,10 @@ class ClauseMaker:
         infer: bool = False,
         sound: bool = True,
     ) -> list[Inferred]:
-        """The clauses of a rule; what is wrong with it is in the findings, and then clauses are missing.
+        """The clauses of a rule. Errors are in the findings; clauses with errors are left out.
 
-        `infer` is for heads without declaration (constraints and queries). Of a rule that is not `sound`, whose names
-        are wrong, only kinds and safety are looked at.
+        `infer` is for heads without declaration (constraints and queries). If the rule is not `sound`, because of wrong
+        names, only kinds and safety are checked.
         """
         try:
             bodies = alternatives(body)
@@ -111,7 +111,7 @@ class ClauseMaker:
         return result
 
     def _split(self, head: Atom, body: Conjunction, origin: Span | None, infer: bool, sound: bool) -> list[Inferred]:
-        """The clauses for the NULL cases of negated comparisons; mostly just one."""
+        """The clauses for the NULL cases of negated comparisons; usually one."""
         result: list[Inferred] = []
         pending = [body]
         made = 0
@@ -130,7 +130,7 @@ class ClauseMaker:
         return result
 
     def _cases(self, body: Conjunction) -> list[Conjunction] | None:
-        """The body with its negated comparisons turned round, once per NULL case; None when it has none."""
+        """The bodies for the NULL cases, in which comparisons are no longer negated; None if there are none."""
         if not any(is_negated_comparison(x) or is_aggregate(x) for x in body):
             return None
         nullable = nullable_variables(body, self.schemas)
@@ -154,7 +154,7 @@ class ClauseMaker:
         return [tuple(settled)] if changed else None
 
     def _in_aggregate(self, literal: RawLiteral, visible: set[str], outside: set[str], taken: set[str]) -> RawLiteral:
-        """The literal with the negated comparisons of its aggregate turned round."""
+        """The literal with the opposite comparisons in place of the negated ones of its aggregate."""
         if not is_aggregate(literal):
             return literal
         assert isinstance(literal, Comparison)
@@ -183,7 +183,7 @@ class ClauseMaker:
     def _null_cases(
         self, body: Conjunction, known: Collection[str], outside: set[str]
     ) -> Iterator[tuple[RawLiteral, list[Conjunction]]]:
-        """The literals of an aggregate, a negated comparison with the cases in which it holds."""
+        """The literals of an aggregate, each negated comparison with the cases in which it holds."""
         nullable = nullable_variables(body, self.schemas, known, outside.intersection(known))
         for part in body:
             if is_negated_comparison(part):
@@ -232,14 +232,14 @@ class ClauseMaker:
         return kinds, typed_head, typed_body
 
     def _lowered(self, head: Atom, body: Conjunction, infer: bool) -> tuple[Atom, Conjunction] | None:
-        """Head and body without records; None where their types do not fit, or are not known."""
+        """Head and body without records; None if their types do not match, or are unknown."""
         kinds, typed_head, typed_body = self._kinds(head, body, infer)
         if kinds.failed or self._is_vague(head, body):
             return None
         return lowered(head, typed_head, typed_body, kinds, self.findings)
 
     def _is_vague(self, head: Atom, body: Conjunction) -> bool:
-        """Test whether the clause uses a relation whose declaration is wrong, so that its types say nothing."""
+        """Test whether the clause uses a relation with an error in its declaration, whose types are unknown."""
         return bool(self.vague) and any(a.relation in self.vague for node in (head, *body) for a in atoms(node))
 
 
@@ -249,7 +249,7 @@ _EXTREMES = ("min", "max")
 
 
 def with_witnesses(head: Atom, body: Conjunction) -> Conjunction:
-    """The body in which aggregates that have witnesses stand beside a copy of their own bodies."""
+    """The body with a copy of the body of each aggregate that has witnesses, which binds them."""
     taken = all_names((head, *body))
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
     for position, literal in enumerate(body):
@@ -262,7 +262,7 @@ def with_witnesses(head: Atom, body: Conjunction) -> Conjunction:
         bound = bind(others, (), visible).bound
         bodies = aggregate_bodies(aggregate)
         if len(bodies) > 1:
-            continue  # which alternative would the witness be of?
+            continue  # a witness of several alternatives is ambiguous
         inside = bind(bodies[0], bound, visible).bound
         witnesses = {name for name in shared(aggregate, visible) if name not in bound and name in inside}
         if witnesses:
@@ -273,7 +273,7 @@ def with_witnesses(head: Atom, body: Conjunction) -> Conjunction:
 def _split(
     literal: Comparison, aggregate: Aggregate, witnesses: set[str], visible: set[str], taken: set[str]
 ) -> Conjunction:
-    """The aggregate over all witnesses, and its body for those that have the value."""
+    """The aggregate over all witnesses, and its body restricted to those with the aggregated value."""
     (body,) = aggregate_bodies(aggregate)
     own = all_names(body) | (set() if aggregate.target is None else all_names((aggregate.target,)))
     inner = _renaming(witnesses, taken)
@@ -299,7 +299,7 @@ def _renamed(root: N, names: Mapping[str, str]) -> N:
 
 
 def uses_structures(head: Atom, body: Conjunction) -> bool:
-    """The clause has records or branches in it."""
+    """Test whether the clause has records or branches."""
     return any(isinstance(n, Call) and is_structure(n) for node in (head, *body) for n in walk(node))
 
 
@@ -308,14 +308,13 @@ def uses_structures(head: Atom, body: Conjunction) -> bool:
 
 @dataclass(slots=True)
 class Extraction:
-    """Moves the records and branches of bodies to equations of their own: the functions that make them, and the tests
-    and functions that take them apart, then stand for them.
+    """Replace the records and branches of bodies by fresh variables with equations. `Lowering` then turns the equations
+    into functions that construct a record, or tests and functions that destructure it.
 
         p([X, Y])            p(R), "[]"("", R), X = .number(R, 0), Y = .symbol(R, 1)
         q([X, Y]) :- …       q("[]"("P(number, symbol)", X, Y)) :- …
 
-    Which way an equation `R = [X, Y]` runs follows from what is bound: a bound `R` is taken apart, else it is made from
-    bound fields.
+    An equation `R = [X, Y]` destructures `R` if `R` is bound, and constructs it from bound fields otherwise.
     """
 
     taken: set[str]
@@ -355,7 +354,7 @@ class Extraction:
         return with_bodies(aggregate, target, [(*body, *added) for body in bodies])
 
     def _term(self, term: Term, added: list[RawLiteral]) -> Term:
-        """The term with variables in the place of records; their equations are added, the innermost first."""
+        """The term with variables in place of records; their equations are added, the innermost first."""
 
         def visit(current: Term, parts: tuple[Term, ...]) -> Term:
             if not isinstance(current, Call):
@@ -377,7 +376,7 @@ class Extraction:
 
 @dataclass(slots=True)
 class Lowering:
-    """Puts functions in the place of records and branches, once the types of all terms are known."""
+    """Replace records and branches by functions, once the types of all terms are known."""
 
     kinds: Kinds
     findings: Findings
@@ -386,8 +385,8 @@ class Lowering:
     def head(self, head: Atom, typed: Iterable[Typed]) -> Atom:
         return Atom(head.relation, tuple(self._made(each) for each in typed), head.state, span=head.span)
 
-    def body(self, body: tuple[TypedLiteral, ...], given: Collection[str], visible: set[str]) -> Conjunction:
-        """The literals, each equation with a record run in the direction that the others allow."""
+    def body(self, body: tuple[TypedLiteral, ...], outside: Collection[str], visible: set[str]) -> Conjunction:
+        """The literals, with each record constructed or destructured; the variables of `outside` are bound."""
         done: list[RawLiteral] = []
         waiting: list[tuple[Comparison, Typed]] = []
         for each in body:
@@ -399,7 +398,7 @@ class Lowering:
             else:
                 done.append(literal)
         while waiting:
-            bound = bind(tuple(done), given, visible).bound
+            bound = bind(tuple(done), outside, visible).bound
             chosen = next((e for e in waiting if _left(e).name in bound), None)
             if chosen is not None:
                 done.extend(self._taken_apart(*chosen))
@@ -421,7 +420,7 @@ class Lowering:
         return Comparison("=", literal.left, with_bodies(function, function.target, bodies), span=literal.span)
 
     def _taken_apart(self, equation: Comparison, typed: Typed) -> Iterator[RawLiteral]:
-        """The test of the form, and one literal for each field that somebody asks about."""
+        """The test of the branch, and a literal for each field that is not a wildcard."""
         found = self._shape(typed)
         if found is None:
             return
@@ -436,7 +435,7 @@ class Lowering:
             yield Comparison("=", argument, value, span=argument.span)
 
     def _made(self, typed: Typed) -> Term:
-        """The term with functions that make its records."""
+        """The term with functions that construct its records."""
         parts = tuple(self._made(part) for part in typed.parts) if typed.parts else ()
         term = typed.term
         if not isinstance(term, Call):
@@ -455,8 +454,8 @@ class Lowering:
         return Call(MAKE, (Constant(form(f"${tag}" if tag else name, kinds), SYMBOL), *values), span=term.span)
 
     def _shape(self, typed: Typed) -> tuple[str, tuple[Kind, ...], str] | None:
-        """The tag and the kinds of the fields of a record or branch, and the name of its type; None where a diagnostic
-        says why not."""
+        """The tag and the kinds of the fields of a record or branch, and the name of its type; None if the type is
+        unknown, which is reported."""
         structure = self.kinds.structure(typed.node)
         if structure is None:
             self.failed = True
@@ -500,7 +499,7 @@ def _refused_wildcard(term: Call, findings: Findings) -> bool:
 def lowered(
     head: Atom, typed_head: tuple[Typed, ...], body: tuple[TypedLiteral, ...], kinds: Kinds, findings: Findings
 ) -> tuple[Atom, Conjunction] | None:
-    """Head and body with functions in the place of records; None if that was not possible, which is reported."""
+    """Head and body with functions in place of records; None after an error, which is reported."""
     work = Lowering(kinds, findings)
     raw = tuple(each.literal for each in body)
     visible = direct_names(raw) | {v.name for a in head.args for v in occurrences(a)}

@@ -18,9 +18,9 @@ from upshot.values.signatures import only
 
 
 def constant_row(head: Atom, schema: Schema) -> tuple[object, ...] | None:
-    """The values of a fact whose arguments are all constants that fit; None sends it the long way.
+    """The values of a fact whose arguments are all constants of the right types; None for any other.
 
-    A text can hold very many facts, and nearly all of them end here.
+    This is the fast path for texts with many facts.
     """
     if len(head.args) != schema.arity:
         return None
@@ -37,7 +37,7 @@ def constant_row(head: Atom, schema: Schema) -> tuple[object, ...] | None:
 
 
 def ground_clause(head: Atom, origin: Span | None, maker: ClauseMaker) -> Clause | None:
-    """A clause without body, its head computed down to constants."""
+    """The fact as a clause whose arguments are evaluated to constants."""
     if not _is_ground(head, maker.findings):
         return None
     made = maker.rule((head,), None, origin)
@@ -69,7 +69,7 @@ def _is_ground(head: Atom, findings: Findings) -> bool:
 
 
 def evaluate(term: Term, type: Type, findings: Findings) -> Constant | None:
-    """The constant that a ground, typed term stands for; None when it has no value, which is reported."""
+    """The value of a ground, typed term; None if it has none, which is reported."""
     if isinstance(term, Constant):
         return term
     failed = False
@@ -101,7 +101,7 @@ _HELP = "integers have 64 bits, decimals 18 digits, or 38 with more than 18 plac
 
 
 def _applied(call: Call, args: list[Constant]) -> Constant:
-    """The value of a call on constants, as rules compute it."""
+    """The value of a call with constant arguments, as rules compute it."""
     function, types = FUNCTIONS[call.function], [each.type for each in args if each.type is not None]
     assert len(types) == len(args), "constants among operands are typed"
     type = function.result(types)

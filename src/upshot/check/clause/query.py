@@ -1,4 +1,4 @@
-"""Queries: a body with parameters, as clauses of a relation that holds the answers."""
+"""Check queries: a body with parameters becomes clauses of a relation with the answers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_FUNCTORS: Functors = MappingProxyType({})
 def check_query(
     formula: Formula, schemas: Mapping[str, Schema], parameters: Mapping[str, Any], functors: Functors = NO_FUNCTORS
 ) -> tuple[Schema, tuple[Clause, ...]]:
-    """The schema of the answers and the clauses that give them.
+    """The schema of the answers and the clauses that derive them.
 
-    The columns are the variables of the body outside aggregates, in order of first appearance; each parameter is a
-    typed constant. Raises `ProgramError` with all that is wrong with the query.
+    The columns are the variables of the body outside aggregates, in order of first appearance; each parameter becomes a
+    typed constant. Raises `ProgramError` with all errors of the query.
     """
     findings = Findings()
     formula = resolved(formula, functors, findings)
@@ -81,7 +81,7 @@ def unquoted_constants(formula: Formula, schemas: Mapping[str, Schema]) -> list[
 
 
 def check_rules(rules: Sequence[Rule], schemas: Mapping[str, Schema]) -> tuple[Clause, ...]:
-    """The clauses of rules for relations that are all known. Raises `ProgramError` with all that is wrong with them."""
+    """The clauses of rules whose relations all have schemas. Raises `ProgramError` with all their errors."""
     findings = Findings()
     maker = ClauseMaker(schemas, set(), types_of(schemas), findings)
     made = [each.clause for rule in rules for each in maker.rule(rule.heads, rule.body, rule.span)]
@@ -93,7 +93,7 @@ def check_rules(rules: Sequence[Rule], schemas: Mapping[str, Schema]) -> tuple[C
 
 
 def _answer_type(types: Sequence[Type], column: str, span: Span | None, findings: Findings) -> Type:
-    """The type of a column that every alternative of the query fits into."""
+    """The type of a column in all alternatives of the query."""
     first = types[0]
     for other in types[1:]:
         if (other.kind, other.scale) != (first.kind, first.scale):
@@ -109,7 +109,7 @@ def _answer_type(types: Sequence[Type], column: str, span: Span | None, findings
 
 
 def _constants(formula: Formula, parameters: Mapping[str, Any], findings: Findings) -> dict[str, Constant]:
-    """The values of the parameters that the query uses; missing and idle ones are reported."""
+    """The values of the parameters of the query; missing and unused ones are reported."""
     used = {n.name: n for n in walk(formula) if isinstance(n, Parameter)}
     for name, parameter in used.items():
         if name not in parameters:
@@ -139,7 +139,7 @@ def _constants(formula: Formula, parameters: Mapping[str, Any], findings: Findin
 
 
 def binding(name: str, value: Any) -> Constant:
-    """The value that a parameter of a rule is bound to."""
+    """The constant for the value of a rule's parameter."""
     findings = Findings()
     constant = value_constant(value, name, None, findings)
     findings.raise_errors()
@@ -148,7 +148,7 @@ def binding(name: str, value: Any) -> Constant:
 
 
 def value_constant(value: Any, parameter: str, span: Span | None, findings: Findings) -> Constant | None:
-    """A value that Python gives for a parameter; None if no column could hold it."""
+    """The constant for a Python value; None if no column can store it, which is reported."""
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     match value:

@@ -1,4 +1,4 @@
-"""The variables of a clause that are bound, and their order; variables that nothing binds are unsafe."""
+"""Safety: the bound variables of a clause, and the order of their definitions; unbound variables are unsafe."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from upshot.syntax.ast import Aggregate, Atom, Comparison, Formula, Not, Term, V
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`bound`: the variables with a value in every solution. `definitions`: the literals `V = …` (by position), each
-    after all that it needs."""
+    """`bound`: the variables with a value in every solution. `definitions`: the positions of literals `V = …`, each
+    after those that it depends on."""
 
     bound: frozenset[str]
     definitions: tuple[int, ...]
@@ -40,8 +40,7 @@ def direct_names(body: Iterable[RawLiteral]) -> set[str]:
 
 
 def defines(literal: RawLiteral) -> list[tuple[str, Term]]:
-    """The variables that an equation can bind: `(variable, the term that gives its value)`; `!(X != t)` counts as
-    `X = t`."""
+    """The variables that an equation can bind, each with the term of its value; `!(X != t)` counts as `X = t`."""
     plain = literal.body if isinstance(literal, Not) else literal
     if not isinstance(plain, Comparison) or plain.op != ("!=" if isinstance(literal, Not) else "="):
         return []
@@ -53,13 +52,13 @@ def defines(literal: RawLiteral) -> list[tuple[str, Term]]:
     return found
 
 
-def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) -> Binding:
-    """The variables that the literals bind, starting from `given`; `visible` are the variables of the clause outside
-    aggregates.
+def bind(body: Conjunction, outside: Collection[str], visible: Collection[str]) -> Binding:
+    """The variables that the literals bind if those of `outside` are bound; `visible` are the variables of the clause
+    outside aggregates.
 
-    Every equation waits for a count of unbound variables, so the whole is linear in the length of the body.
+    Every equation counts its unbound variables, so the time is linear in the length of the body.
     """
-    bound = set(given)
+    bound = set(outside)
     queue: deque[str] = deque(bound)
     for literal in body:
         if isinstance(literal, Atom):
@@ -99,7 +98,7 @@ def bind(body: Conjunction, given: Collection[str], visible: Collection[str]) ->
 
 
 def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: str = "the head") -> bool:
-    """Test whether every variable of the clause is bound; what is not is reported, roots only."""
+    """Test whether every variable of the clause is bound; report those that are not, but for consequences of others."""
     visible = direct_names(body) | {v.name for a in head.args for v in occurrences(a)}
     return _check_body(_ScopedBody(head, body, head_words), (), visible, findings)
 
@@ -107,25 +106,26 @@ def check_safety(head: Atom, body: Conjunction, findings: Findings, head_words: 
 def _check_aggregate(aggregate: Aggregate, visible: Collection[str], findings: Findings) -> bool:
     """Test whether the aggregate's own variables are bound in each alternative of it; those shared with the outside
     count as bound."""
-    target, given = Atom("", () if aggregate.target is None else (aggregate.target,)), shared(aggregate, visible)
-    inside = names_inside(aggregate, given)
+    target, outside = Atom("", () if aggregate.target is None else (aggregate.target,)), shared(aggregate, visible)
+    inside = names_inside(aggregate, outside)
     bodies = [_ScopedBody(target, body, "the value of the aggregate") for body in aggregate_bodies(aggregate)]
-    checks = [_check_body(each, given, inside, findings) for each in bodies]
+    checks = [_check_body(each, outside, inside, findings) for each in bodies]
     return all(checks)
 
 
 @dataclass(frozen=True, slots=True)
 class _ScopedBody:
-    """The body of a clause or an aggregate, what it gives its values to, and the words for that."""
+    """The body of a clause or an aggregate; `head` has the terms that its variables give values to, `head_words` is
+    its name in messages."""
 
     head: Atom
     literals: Conjunction
     head_words: str
 
 
-def _check_body(body: _ScopedBody, given: Collection[str], visible: Collection[str], findings: Findings) -> bool:
-    """Test whether every variable is bound that is not `given`, those of nested aggregates included."""
-    binding = bind(body.literals, given, visible)
+def _check_body(body: _ScopedBody, outside: Collection[str], visible: Collection[str], findings: Findings) -> bool:
+    """Test whether every variable is bound, those of nested aggregates too; variables of `outside` are."""
+    binding = bind(body.literals, outside, visible)
     fine = True
     reported: set[str] = set()
     blamed = _roots(body.literals, binding, visible)
@@ -149,7 +149,7 @@ def _aggregates(literal: RawLiteral) -> Iterator[Aggregate]:
 
 
 def _uses(head: Atom, body: Conjunction, visible: Collection[str], head_words: str) -> Iterator[tuple[Variable, str]]:
-    """Every place that needs a bound variable, the head first."""
+    """Every occurrence of a variable that must be bound, the head first, with its place in words."""
     for argument in head.args:
         for variable in occurrences(argument):
             yield variable, head_words
@@ -170,7 +170,7 @@ def _uses(head: Atom, body: Conjunction, visible: Collection[str], head_words: s
 
 
 def _roots(body: Conjunction, binding: Binding, visible: Collection[str]) -> set[str]:
-    """The unbound variables to blame: not those that would be bound if others were."""
+    """The unbound variables to report: without those that would be bound if others were."""
     needs: dict[str, list[str]] = {}
     for literal in body:
         for name, term in defines(literal):
@@ -183,7 +183,7 @@ def _roots(body: Conjunction, binding: Binding, visible: Collection[str]) -> set
     for name, names in needs.items():
         for need in names:
             users.setdefault(need, []).append(name)
-    # What hangs on a root is explained by it; of a circle that hangs on none, every member is shown.
+    # A root explains the variables that depend on it; of a cycle without a root, every member is reported.
     explained = set(roots)
     pending = list(roots)
     while pending:
@@ -195,7 +195,7 @@ def _roots(body: Conjunction, binding: Binding, visible: Collection[str]) -> set
 
 
 def _counts(head: Atom, body: Conjunction) -> Counter[str]:
-    """The number of times each variable occurs."""
+    """The number of occurrences of each variable."""
     nodes: tuple[Formula | Term, ...] = (*head.args, *body)
     return Counter(v.name for node in nodes for v in occurrences(node))
 

@@ -1,5 +1,5 @@
 """Relations, types and variables by name.
 
-Declarations in; schemas, resolved names and fresh variables out. Read `relations`, `type_names`, `names`,
+Input: declarations. Output: schemas, resolved names and fresh variables. Read `relations`, `type_names`, `names`,
 `variables`.
 """

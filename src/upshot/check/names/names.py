@@ -1,4 +1,4 @@
-"""The names a rule uses: relations, functors, aggregates, and words that do not belong where they stand."""
+"""Check the names in rules: relations, functions, aggregates, and misplaced wildcards and parameters."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ MOST_NESTED_AGGREGATES = 16
 
 @dataclass(frozen=True, slots=True)
 class NameCheck:
-    """`constraints` are relations that no rule may use, `rules` the names of active rules, which are none; `states`
-    allows `old r(…)` as in active rules."""
+    """`constraints` are relations that rules may not use, `rules` the names of active rules, which are no relations;
+    `states` allows `old r(…)`, as in active rules."""
 
     schemas: Mapping[str, Schema]
     constraints: frozenset[str]
@@ -51,7 +51,7 @@ class NameCheck:
     rules: frozenset[str] = frozenset()
 
     def formula(self, formula: Formula) -> bool:
-        """Reports every unknown or misplaced name; False when aggregates nest too deep to go on."""
+        """Report every unknown or misplaced name; False if aggregates are nested too deeply."""
         return self._walk([(formula, "", 0)])
 
     def head(self, head: Atom, *, declared: bool = True) -> bool:
@@ -60,11 +60,11 @@ class NameCheck:
         return self._walk([(a, "the head", 0) for a in reversed(head.args)])
 
     def arguments(self, atom: Atom, place: str) -> bool:
-        """The terms of an atom that is no literal: an action."""
+        """Check the arguments of an action."""
         return self._walk([(a, place, 0) for a in reversed(atom.args)])
 
     def relation(self, atom: Atom) -> None:
-        """The relation exists and has as many columns as the atom has arguments."""
+        """Report an atom of an unknown relation, or with a wrong number of arguments."""
         schema = self.schemas.get(atom.relation)
         if schema is None:
             self.unknown(atom.relation, atom.span)
@@ -85,7 +85,7 @@ class NameCheck:
             self._keyed(schema, atom)
 
     def _keyed(self, schema: Schema, atom: Atom) -> None:
-        """A key tells updates from deletions and insertions."""
+        """Report an update of a relation without a key to identify the two rows of an update."""
         columns = [column.name for column in schema.columns]
         if schema.keys and len(schema.keys[0]) < schema.arity:
             return
@@ -192,7 +192,7 @@ class NameCheck:
         self.findings.error("unknown-function", f"unknown {kind} `{name}`", node.span, label="unknown", help=help)
 
     def _unresolved(self, name: str) -> None:
-        """Count the error of `resolved`, which leaves a function without its types if it is not declared."""
+        """Count the error of `resolved` for a function that is not declared."""
         if is_functor(name) and "(" not in name:
             self.findings.repeat()
 
@@ -206,7 +206,7 @@ class NameCheck:
             self._constant_argument(known.constant_argument, test)
 
     def _constant_argument(self, checked: Callable[[str], object], test: Test) -> None:
-        """A first argument that is written down can be looked at before there are any rows."""
+        """Check a constant first argument, such as a pattern."""
         first = test.args[0]
         if isinstance(first, Constant) and isinstance(first.value, str):
             try:

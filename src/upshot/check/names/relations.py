@@ -14,8 +14,7 @@ from upshot.syntax.ast import Declaration
 class Relations:
     """Schemas by name, in order of declaration.
 
-    `vague` are the relations declared with a mistake: their columns are not to be trusted, so that nothing is said
-    about the types of values in them.
+    `vague` are the relations with an error in their declaration: types of values in them are not checked.
     """
 
     def __init__(self) -> None:
@@ -24,7 +23,7 @@ class Relations:
 
 
 def relations(declarations: Iterable[Declaration], types: TypeNames, findings: Findings) -> Relations:
-    """The schema of every declared relation, all as base relations for now."""
+    """The schema of every declared relation, with the role of a base relation until roles are assigned."""
     known = Relations()
     for declaration in declarations:
         earlier = known.schemas.get(declaration.name)

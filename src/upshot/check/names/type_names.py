@@ -1,5 +1,4 @@
-"""The declared types, records and algebraic data types included: the meaning of each name, and the types whose values
-may flow into others."""
+"""The declared types, including records and algebraic data types: resolution of names, and subtyping."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ _NAMES_ELSEWHERE = {
     **dict.fromkeys(("numeric",), "decimal(18,2)"),
     **dict.fromkeys(("datetime", "time"), Kind.TIMESTAMP.value),
 }
-"""The built-in types by what they are called in other languages."""
+"""The built-in types by their names in other languages."""
 
 Names = frozenset[str]
-"""The possible types of a value: one name, or several where unions overlap in more than one type."""
+"""The possible types of a value: one name, or several if unions overlap in more than one type."""
 
 
 def name_of(type: Type) -> str:
@@ -35,11 +34,11 @@ def name_of(type: Type) -> str:
 
 @dataclass(slots=True)
 class TypeNames:
-    """The types a program declares. `parents` are the declared supertypes, `parts` the members of a union,
-    `structures` the records and algebraic data types, `branches` the types that have them.
+    """The types that a program declares. `parents` are the declared supertypes, `parts` the members of a union,
+    `structures` the records and algebraic data types, `branches` the types of branches.
 
-    Without declarations (`known` false) all types of one kind may be mixed; queries are checked that way, since only
-    schemas are left by then.
+    If declarations are not `known`, all types of one kind are compatible: this is so for queries, which are checked
+    against schemas only.
     """
 
     types: dict[str, Type] = field(default_factory=dict)
@@ -56,14 +55,14 @@ class TypeNames:
         return frozenset(name for name, type in self.types.items() if type.kind is Kind.RECORD)
 
     def is_subtype(self, low: str, high: str) -> bool:
-        """Test whether every value of `low` may stand where `high` is declared."""
+        """Test whether `low` is a subtype of `high`."""
         return low == high or not self.known or high in self._above(low)
 
     def flows(self, names: Names, high: str) -> bool:
         return all(self.is_subtype(n, high) for n in names)
 
     def meet(self, left: Names, right: Names) -> Names:
-        """The widest types whose values are in both; empty when the two have nothing in common."""
+        """The widest common subtypes; empty if there is none."""
         if not self.known or all(self.flows(left, r) for r in right):
             return left
         if all(self.flows(right, left_name) for left_name in left):
@@ -85,7 +84,7 @@ class TypeNames:
 
     def _climb(self, name: str) -> frozenset[str]:
         above = self._ancestors(name)
-        # A union lies below whatever lies above all its members.
+        # A common supertype of all members of a union is a supertype of the union.
         members = self._members(name)
         if members:
             above |= set.intersection(*(self._ancestors(m) for m in members))
@@ -104,7 +103,7 @@ class TypeNames:
         return above
 
     def _members(self, name: str) -> set[str]:
-        """The types a union is made of in the end, unions among its parts opened."""
+        """The members of a union, with nested unions replaced by their members."""
         members: set[str] = set()
         seen: set[str] = set()
         pending = list(self.parts.get(name, ()))
@@ -127,7 +126,7 @@ class TypeNames:
         return findings.suggest(name, [*BUILT_IN, *self.types], f"declare it: `.type {name} <: symbol`")
 
     def resolve(self, written: TypeName, findings: Findings) -> Type | None:
-        """The type that the text names, or None when a diagnostic says why not."""
+        """The type with this name; None after an error, which is reported."""
         kind = BUILT_IN.get(written.name)
         if kind is not None:
             type = _built_in(kind, written, findings)
@@ -175,7 +174,7 @@ def _refuse(written: TypeName, findings: Findings, message: str, help: str) -> N
 
 
 def type_names(declarations: Iterable[TypeDeclaration], findings: Findings) -> TypeNames:
-    """The declared types, each resolved through its bases, in whatever order they are written."""
+    """The declared types, resolved through their bases, in any order of declaration."""
     known = TypeNames()
     first: dict[str, TypeDeclaration] = {}
     for declaration in declarations:
@@ -195,7 +194,7 @@ def type_names(declarations: Iterable[TypeDeclaration], findings: Findings) -> T
 
 
 def types_of(schemas: Mapping[str, Schema]) -> TypeNames:
-    """The types for rules of which only the schemas are known."""
+    """The types for rules that are checked against schemas only."""
     structures, branches = structures_of(schemas)
     return TypeNames(known=False, structures=structures, branches=branches)
 
@@ -213,7 +212,7 @@ def _duplicate(declaration: TypeDeclaration, earlier: TypeDeclaration | None, fi
 
 
 def _bases_first(declared: Mapping[str, TypeDeclaration], findings: Findings) -> list[str]:
-    """The names so that bases stand before what is built on them; a circle is reported and left out."""
+    """The names in an order with bases first; types on a cycle are reported and left out."""
     waiting = {n: len({b.name for b in d.bases if b.name in declared}) for n, d in declared.items()}
     users: dict[str, list[str]] = {}
     for name, declaration in declared.items():
@@ -289,7 +288,7 @@ def _define(declaration: TypeDeclaration, known: TypeNames, findings: Findings) 
 
 
 def define_structures(declarations: Iterable[TypeDeclaration], known: TypeNames, findings: Findings) -> None:
-    """Resolve the fields of all structures, which may refer to each other, and give their types their definitions."""
+    """Resolve the fields of all structures, which may refer to each other, and set the definitions of their types."""
     for declaration in declarations:
         branches: list[TypeBranch] = []
         for branch in declaration.branches:
@@ -302,7 +301,7 @@ def define_structures(declarations: Iterable[TypeDeclaration], known: TypeNames,
 
 
 def _claim(branch: BranchDeclaration, owner: TypeDeclaration, known: TypeNames, findings: Findings) -> None:
-    """A branch belongs to one type, so that `$A` says which."""
+    """Assign a branch to its type; a branch of two types is reported, since `$A` must identify the type."""
     if not branch.name:
         return
     if branch.name in known.branches:
@@ -341,7 +340,7 @@ def _refuse_field(written: TypeName, type: Type, findings: Findings) -> None:
 
 
 def structures_of(schemas: Mapping[str, Schema]) -> tuple[dict[str, Structure], dict[str, str]]:
-    """The structures that the columns of relations have, by name, and the types of their branches."""
+    """The structures in the columns of relations, by name, and the types of their branches."""
     found: dict[str, Structure] = {}
     for schema in schemas.values():
         for column in schema.columns:

@@ -1,4 +1,4 @@
-"""The variables of terms and literals, fresh names, and walks that need no recursion."""
+"""Variables of terms and literals, fresh names, and traversals without recursion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def atoms(node: Formula | Term) -> Iterator[Atom]:
 
 
 def walk(node: Formula | Term, *, inside_aggregates: bool = True) -> Iterator[Formula | Term]:
-    """The node and all that it contains, outermost first, from left to right; no recursion."""
+    """The node and its descendants in preorder, without recursion."""
     stack: list[Formula | Term] = [node]
     while stack:
         current = stack.pop()
@@ -68,7 +68,7 @@ def walk(node: Formula | Term, *, inside_aggregates: bool = True) -> Iterator[Fo
 
 
 def terms_of(literal: Formula) -> tuple[Term, ...]:
-    """The terms that stand directly in a literal; of a conjunction or disjunction, none."""
+    """The arguments or operands of a literal; none of a conjunction or disjunction."""
     body: Formula = literal
     while isinstance(body, Not):
         body = body.body
@@ -78,7 +78,7 @@ def terms_of(literal: Formula) -> tuple[Term, ...]:
 
 
 def fold(term: Term, visit: Callable[[Term, tuple[T, ...]], T]) -> T:
-    """The result of `visit` for the term, given what it made of the arguments of each call; no recursion.
+    """Fold a term bottom-up: `visit` takes a term and its results for the arguments; no recursion.
 
     >>> from upshot.syntax.ast import Constant
     >>> fold(Call("+", (Constant(1), Constant(2))), lambda t, parts: sum(parts) if parts else t.value)
@@ -97,7 +97,7 @@ def fold(term: Term, visit: Callable[[Term, tuple[T, ...]], T]) -> T:
 
 
 def fresh_name(base: str, taken: Collection[str]) -> str:
-    """`base`, or `base` with the smallest number that makes it a name not yet taken.
+    """`base`, or `base` with the smallest number that makes it a new name.
 
     >>> fresh_name("aux", {"aux", "aux_1"})
     'aux_2'

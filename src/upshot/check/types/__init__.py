@@ -1,5 +1,5 @@
 """Types of terms and clauses.
 
-Clauses in; typed clauses whose constants are converted and whose NULL cases are split out. Read `kinds`, `constants`,
+Input: clauses. Output: typed clauses with converted constants, one for each NULL case. Read `kinds`, `constants`,
 `elaborate`, `nullability`.
 """

@@ -1,4 +1,4 @@
-"""Constants as values of the type their place has."""
+"""Convert constants to the types of their places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upshot.syntax.ast import Constant
 
 _PRECISION = 400
 _EXACT_FLOAT_DIGITS = 15
-"""A float literal of at most this many digits is recovered from the float as it was written."""
+"""A float literal of at most this many digits can be recovered exactly from the float."""
 
 
 _CLASSES: dict[Kind, tuple[type, ...]] = {
@@ -21,11 +21,11 @@ _CLASSES: dict[Kind, tuple[type, ...]] = {
     Kind.BOOLEAN: (bool,), Kind.DATE: (datetime.date,), Kind.TIMESTAMP: (datetime.datetime,),
     Kind.DECIMAL: (int, float, Decimal), Kind.RECORD: (object,),
 }  # fmt: skip
-"""The classes of the constants that can be values of a kind; a record has many spellings, which its type tells."""
+"""The Python classes of constants of each kind; a record can be of any class, see `structures.canonical`."""
 
 
 def fit(value: Any, type: Type) -> tuple[Any, str]:
-    """The value as the type holds it, and why it does not fit (empty when it does).
+    """The value converted to the type, and the reason why it is no value of it (empty if it is).
 
     >>> from upshot.core.types import FLOAT, UNSIGNED
     >>> fit(3, FLOAT), fit(-1, UNSIGNED)
@@ -90,7 +90,7 @@ def _fit_decimal(value: Any, type: Type) -> tuple[Any, str]:
 
 
 def natural_type(value: Any, kind: Kind) -> Type:
-    """The type of a constant that stands among operands: a decimal keeps its own number of decimals."""
+    """The type of a constant operand: a decimal keeps its own scale."""
     if kind is not Kind.DECIMAL:
         return Type(kind)
     number = value if isinstance(value, Decimal) else Decimal(repr(value or 0))
@@ -101,7 +101,7 @@ def natural_type(value: Any, kind: Kind) -> Type:
 
 
 def convert(constant: Constant, type: Type, findings: Findings) -> Constant:
-    """The constant as a value of the type; one that does not fit is reported and left as it is."""
+    """The constant converted to the type; one that is no value of it is reported and left unchanged."""
     value, problem = fit(constant.value, type)
     if problem:
         shown = str(constant.value)

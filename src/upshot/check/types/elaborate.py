@@ -1,6 +1,6 @@
-"""Typed clauses: full types for variables, constants converted, head columns proven to get what they declare.
+"""Type clauses: the types of variables, conversion of constants, and the check of head columns.
 
-Runs on clauses whose kinds agree and whose variables are all bound, so that it can follow the order of binding.
+The kinds of the clauses must agree and all variables must be bound, since types follow the order of binding.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from upshot.values.functions import FUNCTIONS
 T = TypeVar("T")
 
 FREE: Names = frozenset()
-"""The names of a value that fits every subtype of its kind: a constant, or what a functor computed."""
+"""The names of a value that is in every subtype of its kind: a constant, or a computed value."""
 
 
 @dataclass(frozen=True, slots=True)
 class InferredType:
-    """The type of a term, not counting NULL, and the declared types its values belong to."""
+    """The type of a term, without NULL, and the declared types that its values belong to."""
 
     type: Type
     names: Names
@@ -52,7 +52,7 @@ class InferredType:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A head argument, by its place, becomes a value of a column of another relation, written there as `term`."""
+    """The head argument at `place` is stored in a column of another relation, where it is written as `term`."""
 
     place: int
     relation: str
@@ -62,7 +62,7 @@ class Target:
 
 @dataclass(slots=True)
 class Elaboration:
-    """Works out one clause; `failed` when something was reported."""
+    """Types one clause; `failed` after an error."""
 
     schemas: Mapping[str, Schema]
     types: TypeNames
@@ -75,13 +75,13 @@ class Elaboration:
 
     # ---- types of variables -------------------------------------------------------------------
 
-    def scope(self, body: tuple[TypedLiteral, ...], given: Collection[str], visible: set[str]) -> None:
-        """Give every variable that `body` binds its type, in the order of binding."""
+    def scope(self, body: tuple[TypedLiteral, ...], outside: Collection[str], visible: set[str]) -> None:
+        """Set the type of every variable that `body` binds, in the order of binding."""
         for typed in body:
             if isinstance(typed.literal, Atom):
                 self._sources(typed.literal, typed.terms)
         raw = tuple(t.literal for t in body)
-        for position in bind(raw, given, visible).definitions:
+        for position in bind(raw, outside, visible).definitions:
             self._definition(body[position], visible)
 
     def _sources(self, atom: Atom, terms: tuple[Typed, ...]) -> None:
@@ -92,7 +92,7 @@ class Elaboration:
                 self._give(typed.term, value, words)
 
     def _give(self, variable: Variable, value: InferredType, words: str) -> None:
-        """The variable also takes values of this type: what remains is what both have in common."""
+        """Restrict the type of a variable to the common values of its type and this one."""
         have = self.values.get(variable.name)
         if have is None:
             self.values[variable.name] = value
@@ -136,7 +136,7 @@ class Elaboration:
             self._equate(left, right)
 
     def _equate(self, left: Variable, right: Variable) -> None:
-        """Both variables are left with the types they have in common; if there are none, the comparison is reported."""
+        """Restrict both variables to their common types; if there are none, `_comparison` reports it."""
         a, b = self.values[left.name], self.values[right.name]
         names = self._meet(a.names, b.names)
         if names is not None:
@@ -203,7 +203,7 @@ class Elaboration:
     # ---- the finished clause ------------------------------------------------------------------
 
     def term(self, typed: Typed, place: Type | None = None) -> Term:
-        """The term with its constants converted, a constant alone to the type of its place."""
+        """The term with its constants converted; a single constant is converted to the type of its place."""
         if place is not None and isinstance(typed.term, Constant):
             return convert(typed.term, place, self.findings)
         return fold_typed(typed, self._convert)
@@ -220,7 +220,7 @@ class Elaboration:
         return term
 
     def literal(self, typed: TypedLiteral, nullable: set[str], visible: set[str]) -> RawLiteral:
-        """The literal with constants converted and the types of its values compared."""
+        """The literal with its constants converted; report values of different types."""
         plain = typed.literal.body if isinstance(typed.literal, Not) else typed.literal
         match plain:
             case Atom():
@@ -297,7 +297,7 @@ class Elaboration:
         return Comparison("=", comparison.left, with_bodies(function, target, bodies), span=comparison.span)
 
     def head(self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str]) -> Atom:
-        """The head with constants converted and every column proven to get values of its type."""
+        """The head with its constants converted; report columns that get values of other types."""
         schema = self.schemas[atom.relation]
         args = []
         for typed, column in zip(terms, schema.columns, strict=True):
@@ -315,7 +315,7 @@ class Elaboration:
     def inferred_head(
         self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str], targets: Sequence[Target] = ()
     ) -> tuple[Atom, list[Type]]:
-        """The head of a relation without declaration, and the types that its columns get."""
+        """The head of a relation without declaration, and the inferred types of its columns."""
         types = []
         for typed in terms:
             type = self.value(typed).type
@@ -383,12 +383,12 @@ class Elaboration:
         self.findings.error("type-mismatch", message, span, label=label, help=help, notes=notes)
 
     def variable_types(self) -> dict[str, Type]:
-        """The type of every variable of the clause, NULL counted."""
+        """The type of every variable of the clause, including NULL."""
         return {n: v.type.optional() if n in self.nullable else v.type for n, v in self.values.items()}
 
 
 def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
-    """The result of `visit` for a typed term, from the arguments of calls upwards; no recursion."""
+    """Fold a typed term bottom-up, without recursion."""
     if not typed.parts:
         return visit(typed, ())
     every: list[Typed] = []
@@ -405,12 +405,12 @@ def fold_typed(typed: Typed, visit: Callable[[Typed, tuple[T, ...]], T]) -> T:
 
 
 def _widest(type: Type) -> Type:
-    """The type that holds every value one may compare with: of a decimal only the scale counts."""
+    """The type for comparisons with values of this type: of a decimal only the scale matters."""
     return replace(type.widest(), name="") if type.kind is Kind.DECIMAL else type
 
 
 def _renamed(type: Type, names: Names) -> InferredType:
-    """The value of the type, called by the declared type when just one is left."""
+    """The value of the type, with the name of the declared type if there is only one."""
     if len(names) != 1:
         return InferredType(type, names)
     (name,) = names

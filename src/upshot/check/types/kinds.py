@@ -1,4 +1,4 @@
-"""The kind of every term of a clause, found by joining the places a value must be equal in."""
+"""Infer the kind of every term of a clause, by unification of terms that must have equal kinds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TypedAggregate:
 
 @dataclass(frozen=True, slots=True)
 class TypedLiteral:
-    """A literal with its terms typed; in `Variable = aggregate` the variable is the only term."""
+    """A literal with its typed terms; in `Variable = aggregate` the variable is the only term."""
 
     literal: RawLiteral
     terms: tuple[Typed, ...]
@@ -60,7 +60,7 @@ class TypedLiteral:
 
 
 class Kinds:
-    """Classes of terms that must be of one kind, as a union–find; linear in the size of the clause."""
+    """Equivalence classes of terms of one kind, as a union–find; linear in the size of the clause."""
 
     def __init__(self, schemas: Mapping[str, Schema], vague: set[str], findings: Findings, types: TypeNames) -> None:
         self._schemas = schemas
@@ -76,7 +76,7 @@ class Kinds:
         self.failed = False
 
     def kind(self, node: int) -> Kind:
-        """The kind of a class; where several remain possible, the customary one."""
+        """The kind of a class; if several are possible, the preferred one."""
         return preferred(self._kinds[self._find(node)])
 
     def kind_of_variable(self, name: str) -> Kind:
@@ -87,15 +87,14 @@ class Kinds:
         return self._types.structures.get(self._structures.get(self._find(node), ""))
 
     def tag(self, term: Term) -> str:
-        """The branch of a record or branch; of a record, nothing."""
+        """The tag of a branch; empty for a record."""
         return term.function[1:] if isinstance(term, Call) and term.function.startswith("$") else ""
 
     def field_kind(self, type: str) -> Kind:
         return Kind.RECORD if type in self._types.structures else Kind(type)
 
     def settle(self) -> None:
-        """Hold the fields of all records to what their types say, the types of inner records following from outer
-        ones."""
+        """Check the fields of all records against their types; the types of inner records follow from outer ones."""
         waiting = self._built
         while waiting:
             ready = [each for each in waiting if self.structure(each.node) is not None]
@@ -133,7 +132,7 @@ class Kinds:
         )
 
     def _name(self, typed: Typed, name: str, words: str) -> None:
-        """The class of the term is this structure."""
+        """Assign this structure to the class of the term."""
         root = self._find(typed.node)
         have = self._structures.setdefault(root, name)
         if have != name:
@@ -147,7 +146,7 @@ class Kinds:
         )  # fmt: skip
 
     def atom(self, atom: Atom) -> tuple[Typed, ...]:
-        """The arguments, held to the columns of the relation."""
+        """The typed arguments, restricted to the kinds of the columns."""
         typed = tuple(self.term(a) for a in atom.args)
         schema = self._schemas.get(atom.relation)
         if schema is None or schema.arity != len(atom.args) or atom.relation in self._vague:
@@ -157,7 +156,7 @@ class Kinds:
         return typed
 
     def reaches(self, typed: Typed, relation: str, column: Column) -> None:
-        """The term is a value of the column."""
+        """Restrict the term to the kind of the column."""
         kind = column.type.kind
         shown = column.type.required() if kind is Kind.RECORD else kind.value
         words = f"column `{column.name}` of `{relation}` is `{shown}`"
@@ -255,7 +254,7 @@ class Kinds:
         return typed
 
     def _cast(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
-        """`as(x, T)`: the same value, as one of another type of its kind."""
+        """`as(x, T)`: the same value with another type of the same kind."""
         written = TypeName(call.function.removeprefix(CAST), span=call.span)
         type = self._types.resolve(written, self._findings)
         typed = Typed(call, self._node(ANY, call.span, ""), parts)
@@ -270,7 +269,7 @@ class Kinds:
         return typed
 
     def _structured(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
-        """A record or a branch as it is written."""
+        """A record or a branch, as the parser represents it."""
         typed = Typed(call, self._node(only(Kind.RECORD), call.span, "it is written as a record"), parts)
         tag = self.tag(call)
         if tag and tag not in self._types.branches:
@@ -308,7 +307,7 @@ class Kinds:
         return node
 
     def _hold(self, typed: Typed, kinds: KindSet, words: str, *, span: Span | None = None) -> bool:
-        """Narrow the class of a term to `kinds`, for the reason in `words`; False when it is of none of them."""
+        """Restrict the class of a term to `kinds`, for the reason in `words`; False if that is impossible."""
         root = self._find(typed.node)
         have = self._kinds[root]
         both = have & kinds
@@ -321,7 +320,7 @@ class Kinds:
         return True
 
     def _join(self, left: Typed, right: Typed, span: Span | None, *, operator: str = "") -> None:
-        """Make two terms one class."""
+        """Unify the classes of two terms."""
         a, b = self._find(left.node), self._find(right.node)
         if a == b:
             return
@@ -361,16 +360,16 @@ class Kinds:
 
 
 _JOINING = uniform(NUMERIC | only(Kind.SYMBOL), 2)
-"""The signature of `+`, which joins texts: it becomes `cat`."""
+"""The signature of `+` if it can concatenate texts; then it becomes `cat`."""
 
 
 def is_structure(term: Term) -> bool:
-    """A record or a branch as it is written."""
+    """Test whether the term is a record or a branch, as the parser represents it."""
     return isinstance(term, Call) and (term.function == "[" or term.function.startswith("$"))
 
 
 def kinds_of_constant(constant: Constant) -> KindSet:
-    """The kinds a literal can take: an integer fits every numeric kind, a NULL all of them."""
+    """The possible kinds of a constant: all numeric kinds of an integer, all kinds of NULL."""
     value: Any = constant.value
     if constant.type is not None:
         kind = constant.type.kind
@@ -385,7 +384,7 @@ def kinds_of_constant(constant: Constant) -> KindSet:
         return only(Kind.FLOAT, Kind.DECIMAL)
     if isinstance(value, tuple | list | dict):
         return only(Kind.RECORD)
-    # Text that a caller gives can be a record; text of a program has a type.
+    # A text parameter can be a record; text in a program has a type.
     return only(Kind.SYMBOL, Kind.RECORD) if isinstance(value, str) else only(_KIND_OF_CLASS[type(value).__name__])
 
 

@@ -1,8 +1,8 @@
-"""The variables that can be NULL, and the cases of negated comparisons that follow from it.
+"""Nullability: the variables that can be NULL, and the cases of negated comparisons.
 
-A comparison with NULL is false, so the negation of `X < Y` holds when `X >= Y`, and also when X or Y is NULL. Where
-neither can be NULL a negated comparison is just turned round; elsewhere the clause is split into one clause per case,
-the NULL cases tested with `is_null`.
+A comparison with NULL is false, so `!(X < Y)` holds if `X >= Y`, and also if X or Y is NULL. If neither can be NULL,
+the opposite comparison replaces a negated one; otherwise the clause is split into one clause for each case, with
+`is_null` tests for the NULL cases.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from upshot.values.conditions import OPPOSITE
 def nullable_variables(
     body: Conjunction, schemas: Mapping[str, Schema], visible: Collection[str] = (), outside: Collection[str] = ()
 ) -> set[str]:
-    """The variables that NULL can reach inside `body`.
+    """The variables of `body` that can be NULL.
 
-    NULL joins and compares with nothing: a variable of two positive literals, of a comparison or test, or of a
-    required column is never NULL; nor is one under `!is_null(…)`. For the body of an aggregate, `visible` are the
+    NULL joins and compares with nothing: a variable of two positive literals, of a comparison or test, of a required
+    column, or under `!is_null(…)` is never NULL. For the body of an aggregate, `visible` are the
     variables of the clause around it and `outside` those of them that can be NULL.
     """
     places: dict[str, int] = {}
@@ -66,7 +66,7 @@ def required_names(literal: Formula) -> set[str]:
 
 
 def can_be_null(term: Term, nullable: Collection[str]) -> bool:
-    """Test whether the value of a term can be NULL: a functor of NULL is NULL."""
+    """Test whether a term can be NULL: a function of NULL is NULL."""
     return any(
         (isinstance(t, Variable) and t.name in nullable) or (isinstance(t, Constant) and t.value is None)
         for t in subterms(term)
@@ -85,9 +85,9 @@ def known_null(body: Conjunction) -> set[str]:
 
 
 def null_cases(negated: Not, nullable: Collection[str], null: Collection[str]) -> list[Conjunction]:
-    """The conjunctions, any of which makes the negated comparison true; one when no operand can be NULL.
+    """The cases in which a negated comparison holds; only one if no operand can be NULL.
 
-    With an operand that is NULL anyway (see `known_null`) it holds without further ado.
+    It always holds if an operand is NULL anyway (see `known_null`).
     """
     comparison = negated.body
     assert isinstance(comparison, Comparison)

@@ -1,4 +1,4 @@
-"""Arithmetic with the types of PostgreSQL: integers, decimals and floats meet in the widest of them."""
+"""Arithmetic with the types of PostgreSQL: operands are converted to the widest of integer, decimal and float."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def _arithmetic(block: Block, node: exp.Expression) -> Value:
 
 
 def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequence[Value]) -> Value:
-    """Arithmetic of decimals: a product has the decimal places of both operands, all else the most of them."""
+    """Arithmetic of decimals: a product has the decimal places of both operands, any other result the most of them."""
     places = FUNCTIONS[function].scale
     scales = [_scale(value) for value in values]
     if places(scales) > MOST_DIGITS:
-        # Zeros at the end of a literal are what the result can do without.
+        # The result does not need trailing zeros of literals.
         scales = [
             scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)
         ]
@@ -150,7 +150,7 @@ def _to_places(block: Block, node: exp.Expression, value: Value, function: str) 
 
 
 def _power(block: Block, node: exp.Expression) -> Value:
-    """`a ^ b` and `power(a, b)`, which is a float unless both are."""
+    """`a ^ b` and `power(a, b)`, which are floats."""
     values = [block.value(each) for each in (node.this, node.expression)]
     refuse_kind(block, node, values)
     floats = [coerced(block.statement, v, FLOAT, n) for v, n in zip(values, (node.this, node.expression), strict=True)]

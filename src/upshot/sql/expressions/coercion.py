@@ -1,4 +1,4 @@
-"""Values brought to one type, where that changes none of them; refused where it would."""
+"""Convert values to a common type without loss; refuse conversions that lose something."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 
 
 def common_type(statement: Statement, values: Sequence[Value], nodes: Sequence[exp.Expression]) -> Type | None:
-    """The type that all values have or can be given; None if all are NULL."""
+    """The common type of all values; None if all are NULL."""
     typed = [(value, node) for value, node in zip(values, nodes, strict=True) if value.type is not None]
     if not typed:
         return None
-    # What is written as a literal takes the type of what is not.
+    # Literals take the type of the other values.
     fixed = [(value, node) for value, node in typed if value.constant is None] or typed
     types = [value.type for value, _ in fixed if value.type is not None]
     result = types[0]
@@ -58,7 +58,7 @@ def common_type(statement: Statement, values: Sequence[Value], nodes: Sequence[e
 
 
 _ORDER = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
-"""Of two numbers of different kinds, the one whose kind comes first takes the kind of the other, as in PostgreSQL."""
+"""Of two numbers of different kinds, the one whose kind is first here is converted to the other, as in PostgreSQL."""
 _TIMES = (Kind.DATE, Kind.TIMESTAMP)
 
 
@@ -84,13 +84,13 @@ def _both_decimal(left: Type, right: Type) -> Type:
 
 
 def _sized(whole: int, scale: int) -> Type:
-    """The decimal with so many digits before and behind the point, as far as there are decimals of so many."""
+    """The decimal type with these digits before and after the point, or with the most that decimals can have."""
     most = most_digits(scale)
     return Type(Kind.DECIMAL, precision=min(whole + scale, most) if most == MOST_DIGITS else most, scale=scale)
 
 
 def _with_literal(statement: Statement, type: Type, literal: Value, node: exp.Expression) -> Type:
-    """The type of what is not a literal, or the one that the literal needs beside it."""
+    """The type of the other values, or the wider one that the literal needs."""
     constant = literal.constant
     assert constant is not None
     assert literal.type is not None
@@ -121,7 +121,7 @@ def _is_midnight(constant: Constant) -> bool:
 
 
 def least_scale(constant: Constant) -> int:
-    """The decimals that a literal needs: zeros at the end need none."""
+    """The decimal places that a literal needs, without trailing zeros."""
     return len(f"{Decimal(constant.value or 0):f}".partition(".")[2].rstrip("0"))
 
 
@@ -142,7 +142,7 @@ def _mismatch(statement: Statement, left: Type, right: Type, node: exp.Expressio
 
 
 def operands(block: Block, nodes: Sequence[exp.Expression]) -> tuple[list[Value], Type | None]:
-    """The values of the expressions, as values of one type."""
+    """The values of the expressions converted to one type, and this type."""
     return unified(block.statement, [block.value(node) for node in nodes], nodes)
 
 
@@ -155,7 +155,7 @@ def unified(
 
 
 def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Expression) -> Value:
-    """The value as one of the type, which `common_type` has found."""
+    """The value converted to the type, which is a result of `common_type`."""
     if type is None or value.type is None:
         return Value(value.cases, None if type is None else type.optional())
     nullable = value.nullable
@@ -170,12 +170,12 @@ def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Exp
 
 
 def zero(scale: int) -> Constant:
-    """The decimal 0 with so many digits behind the point."""
+    """The decimal 0 with this scale."""
     return literals.tagged("decimal", f"{Decimal(0).scaleb(-scale):f}")
 
 
 def _conversion(have: Type, want: Type) -> Callable[[Sequence[Term]], Term] | None:
-    """The function that makes a value of the one type one of the other and loses nothing, or as PostgreSQL does."""
+    """The function that converts values of one type to the other, without loss or as in PostgreSQL."""
     if want.kind is Kind.FLOAT and have.kind in NUMERIC:
         return lambda terms: call("to_float", terms)
     if want.kind is Kind.DECIMAL and have.kind in NUMERIC:
@@ -197,7 +197,7 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
     if type.kind is Kind.DECIMAL and isinstance(value, int | Decimal):
         spelling = f"{Decimal(value):f}"
         scaled = f"{Decimal(value):.{type.scale}f}"
-        # With the places of its type, as far as it has room for them: a comparison does not need them.
+        # With the scale of the type if the digits suffice: a comparison does not need it.
         fits = Decimal(scaled) == value and len(scaled.strip("-").replace(".", "")) <= most_digits(type.scale)
         return _tagged(statement, "decimal", scaled if fits else spelling, node)
     if type.kind is Kind.UNSIGNED and isinstance(value, int):
@@ -218,7 +218,7 @@ def literal_as(statement: Statement, constant: Constant, type: Type, node: exp.E
 
 
 def _truth(statement: Statement, text: str, node: exp.Expression) -> Constant:
-    """The boolean that PostgreSQL reads from a text: a word or the beginning of one."""
+    """The boolean of a text, as in PostgreSQL: a word or a prefix of one."""
     word = text.strip().lower()
     for value, words, shortest in ((True, ("true", "yes"), 1), (False, ("false", "no"), 1), (False, ("off",), 2)):
         if len(word) >= shortest and any(each.startswith(word) for each in words):
@@ -229,7 +229,7 @@ def _truth(statement: Statement, text: str, node: exp.Expression) -> Constant:
 
 
 def _record(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Constant:
-    """The record that a text or a parameter stands for."""
+    """The record of a text or a parameter."""
     if not type.definition:
         message = f"`{constant.value!r}` is a record, and its type is not known here"
         statement.refuse("type-mismatch", message, node, help=_BESIDE)
@@ -268,7 +268,7 @@ def literal(statement: Statement, node: exp.Literal, *, negative: bool = False) 
     whole, _, fraction = spelling.partition(".")
     digits = f"{whole or '0'}.{fraction}" if fraction else whole
     found = _tagged(statement, "decimal", f"{'-' * negative}{digits}", node)
-    # What is computed from it may have more digits.
+    # Results of computations with it may have more digits.
     return Value((Case((), found),), found.type.widest() if found.type is not None else None)
 
 
@@ -296,7 +296,7 @@ def cast(statement: Statement, value: Value, type: Type, node: exp.Expression) -
 
 
 def to_any_decimal(statement: Statement, value: Value, node: exp.Expression) -> Value:
-    """`CAST(value AS NUMERIC)`, which keeps the places that the value has."""
+    """`CAST(value AS NUMERIC)`, which keeps the scale of the value."""
     if value.kind is Kind.DECIMAL or value.type is None:
         return value
     constant = value.constant
@@ -321,7 +321,7 @@ _CASTS: dict[tuple[Kind | None, Kind], str] = {
     (Kind.DATE, Kind.TIMESTAMP): "to_timestamp",
     (Kind.TIMESTAMP, Kind.DATE): "to_date",
 }
-"""The casts that there are, and the functions that make them."""
+"""The supported casts, and their functions."""
 
 
 _CURES: dict[tuple[Kind | None, Kind], str] = {
@@ -336,7 +336,7 @@ def _holds_all(wide: Type, narrow: Type) -> bool:
 
 
 def _cast_literal(statement: Statement, constant: Constant, type: Type, node: exp.Expression) -> Value | None:
-    """The literal as one of the type, where it is written so; None for what a function converts."""
+    """The literal as a constant of the type; None if a function must convert it."""
     value = constant.value
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if type.kind is Kind.BOOLEAN and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Types of SQL as types of columns."""
+"""Translate types of SQL to types of columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _KNOWN = "BIGINT, DOUBLE PRECISION, TEXT, VARCHAR(n), BOOLEAN, DATE, TIMESTAMP a
 
 
 def column_type(statement: Statement, written: exp.DataType, place: exp.Expression) -> Type:
-    """The type without NULL; refused if no type here has exactly these values."""
+    """The type without NULL; a type without an exact counterpart is refused."""
     kind = written.this
     if kind in (_D.DECIMAL, _D.BIGDECIMAL):
         return _decimal(statement, written, place)
@@ -54,7 +54,7 @@ def column_type(statement: Statement, written: exp.DataType, place: exp.Expressi
 
 
 def is_any_decimal(statement: Statement, written: exp.DataType) -> bool:
-    """The type is PostgreSQL's NUMERIC without sizes, which has the digits of each value."""
+    """Test whether the type is PostgreSQL's NUMERIC without sizes, which keeps the digits of each value."""
     return written.this is _D.DECIMAL and not written.expressions and statement.dialect != "spark"
 
 
@@ -66,12 +66,12 @@ def longest(written: exp.DataType) -> int | None:
 
 
 def is_padded(written: exp.DataType) -> bool:
-    """The type is CHAR(n), in which blanks at the end do not count: it holds text without them."""
+    """Test whether the type is CHAR(n), in which trailing blanks are insignificant: they are not stored."""
     return written.this in (_D.CHAR, _D.NCHAR)
 
 
 def _sizes(written: exp.DataType) -> list[int]:
-    """The numbers behind a type; -1 for what is none."""
+    """The numeric parameters of a type; -1 for any other parameter."""
     sizes = [each.this.name for each in written.expressions if isinstance(each, exp.DataTypeParam)]
     return [int(size) if size.isdigit() else -1 for size in sizes]
 

@@ -1,4 +1,4 @@
-"""Comparisons of values, which are unknown where one of them is NULL."""
+"""Comparisons of values, which are unknown if one of them is NULL."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def compared(
 
 
 def leaf(op: str, left: Term, right: Term, certain: bool, nullable: Sequence[bool]) -> Formula:
-    """The comparison of two terms; if not `certain`, also where it is unknown because one of them is NULL, which those
-    can be that are `nullable`."""
+    """The comparison of two terms; if not `certain`, also true if it is unknown, because a `nullable` term is NULL."""
     if is_nothing(left) or is_nothing(right):
         return FALSE if certain else TRUE
     if isinstance(left, Constant) and isinstance(right, Constant) and type(left.value) is type(right.value):

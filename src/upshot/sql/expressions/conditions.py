@@ -1,5 +1,5 @@
-"""Conditions in three-valued logic: when an expression is true, when it is false, and when it is not the one or the
-other. A comparison with NULL is neither."""
+"""Conditions in three-valued logic: formulas for a condition being true, false, not true or not false. A comparison
+with NULL is unknown: neither true nor false."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
 
 _LONG_LIST = 8
-"""From so many constants on, IN looks into a relation: one rule for each would multiply with other alternatives."""
+"""A longer list of IN becomes a relation: one rule for each constant would multiply with other alternatives."""
 
 
 def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
-    """The formula for the condition having the value; if not `certain`, also for its being unknown."""
+    """The formula for the condition being `value`; if not `certain`, for its being `value` or unknown."""
     match node:
         case exp.Paren():
             return block.holds(node.this, value=value, certain=certain)
@@ -64,7 +64,7 @@ def holds(block: Block, node: exp.Expression, *, value: bool, certain: bool) -> 
 
 
 def _placed(block: Block, formula: Formula, node: exp.Expression) -> Formula:
-    """The formula with the place of the condition in its literals, so that a cycle through one of them is shown."""
+    """The formula with the place of the condition in its literals, for errors about cycles."""
     place = block.statement.place(node)
 
     def visit(each: Any) -> Any:
@@ -74,7 +74,7 @@ def _placed(block: Block, formula: Formula, node: exp.Expression) -> Formula:
 
 
 def can_be_unknown(block: Block, node: exp.Expression) -> bool:
-    """Test whether the condition can be neither true nor false."""
+    """Test whether the condition can be unknown."""
     match node:
         case exp.Paren() | exp.Not():
             return can_be_unknown(block, node.this)
@@ -120,7 +120,7 @@ def _rows(block: Block, op: str, node: exp.Expression, value: bool, certain: boo
 
 
 def _distinct(block: Block, node: exp.Expression, same: bool) -> Formula:
-    """IS [NOT] DISTINCT FROM: NULL is like NULL and unlike all else."""
+    """IS [NOT] DISTINCT FROM: NULL equals NULL and differs from any other value."""
     pair, type_ = operands(block, (node.this, node.expression))
     found = []
     for when, (a, b) in combinations(pair):

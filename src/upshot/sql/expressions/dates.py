@@ -1,4 +1,4 @@
-"""Dates, timestamps and intervals: EXTRACT, DATE_TRUNC, sums and differences. Of constants their value is found here.
+"""Dates, timestamps and intervals: EXTRACT, DATE_TRUNC, sums and differences.
 
 As in PostgreSQL, a date and an interval make a timestamp, a date and an integer a date.
 """
@@ -34,7 +34,7 @@ _NOW = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentTi
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """A span of time: months, days and microseconds, which do not make up for each other."""
+    """An interval: months, days and microseconds, none of which can be converted to another."""
 
     months: int = 0
     days: int = 0
@@ -42,7 +42,7 @@ class _Interval:
 
 
 def arithmetic(block: Block, node: exp.Expression) -> Value | None:
-    """The sum or difference, if a date, a timestamp or an interval takes part; None otherwise."""
+    """The sum or difference, if an operand is a date, a timestamp or an interval; None otherwise."""
     if not isinstance(node, exp.Add | exp.Sub):
         if _has_interval(node):
             block.statement.unsupported("an interval as a value", node, help="add it to a date or subtract it")
@@ -83,7 +83,7 @@ def _with_days(block: Block, node: exp.Expression, values: list[Value], sign: in
 
 
 def _moved(block: Block, time_node: exp.Expression, node: exp.Expression, sign: int, whole: exp.Expression) -> Value:
-    """The time an interval later or earlier, which is a timestamp."""
+    """A time plus or minus an interval, which is a timestamp."""
     factor, interval = _interval(block, node)
     time = block.value(time_node)
     if time.kind not in _TIMES:
@@ -177,7 +177,7 @@ def _added(
 
 
 def _difference(block: Block, node: exp.Expression) -> Value | None:
-    """The microseconds between two times, of which one is a timestamp; None for anything else."""
+    """The microseconds between two times, at least one of them a timestamp; None for any other expression."""
     node = unwrapped(node)
     if not isinstance(node, exp.Sub) or _has_interval(node.this) or _has_interval(node.expression):
         return None
@@ -191,8 +191,8 @@ def _difference(block: Block, node: exp.Expression) -> Value | None:
 
 
 def lengths(block: Block, left: exp.Expression, right: exp.Expression) -> tuple[Value, Value] | None:
-    """The microseconds of a difference of timestamps and of the interval that it is compared with; None for other
-    comparisons. As in PostgreSQL a month has 30 days here, and a day 24 hours."""
+    """The microseconds of both sides, if a difference of timestamps is compared with an interval; None otherwise. As in
+    PostgreSQL, a month has 30 days here, and a day 24 hours."""
     if _has_interval(left) is _has_interval(right):
         return None
     first, second = (_length(block, node) for node in (left, right))
@@ -210,11 +210,11 @@ def _length(block: Block, node: exp.Expression) -> Value | None:
 
 
 _PARTS = {"day": (None, 24 * _CLOCK["hour"]), "hour": (24, _CLOCK["hour"]), "minute": (60, _CLOCK["minute"])}
-"""By the name of a part of a difference: how many make up the next larger one, and its microseconds."""
+"""The parts of a difference: how many of them make the next larger one, and the microseconds of one."""
 
 
 def _part(block: Block, node: exp.Expression, name: str, length: Value) -> Value:
-    """A part of a difference, cut toward zero; seconds and EPOCH with six decimals."""
+    """A part of a difference, truncated toward zero; seconds and EPOCH have six decimals."""
     if name in _PARTS:
         several, size = _PARTS[name]
         whole = combined([length], lambda terms: call("/", (terms[0], Constant(size))), NUMBER)
@@ -263,7 +263,7 @@ def _extract(block: Block, node: exp.Expression) -> Value:
 
 
 def _truncated(block: Block, node: exp.Expression) -> Value:
-    """DATE_TRUNC, which makes a timestamp."""
+    """DATE_TRUNC, which returns a timestamp."""
     unit = node.args["unit"].name.lower()
     unit = f"{unit}s" if unit in ("millisecond", "microsecond") else unit
     if unit not in UNITS:
@@ -279,7 +279,7 @@ def _date(block: Block, node: exp.Expression) -> Value:
 
 
 def _now(block: Block, node: exp.Expression) -> Value:
-    """The time of a query; a view and a live query have none."""
+    """The time of a query; refused in a view and in a live query, which have none."""
     now = block.translation.now
     if now is None:
         what = "a view" if block.translation.is_view else "a live query"

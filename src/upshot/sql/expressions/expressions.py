@@ -1,4 +1,4 @@
-"""Expressions as terms, with cases where a term cannot say it all."""
+"""Translate expressions to values: terms, with cases if one term is not enough."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
 
 
-# ---- cases -------------------------------------------------------------------------------------------------
-# CASE, COALESCE, NULLIF, GREATEST and LEAST: a case for each thing they can be.
+# ---- CASE, COALESCE, NULLIF, GREATEST and LEAST ------------------------------------------------------------
 
 
 def _case(block: Block, node: exp.Expression) -> Value:
@@ -51,7 +50,7 @@ def _case(block: Block, node: exp.Expression) -> Value:
 
 
 def _under(when: Sequence[Formula], value: Value) -> list[Case]:
-    """The cases of the value that are left under further conditions."""
+    """The cases of the value under further conditions, without impossible ones."""
     found = [Case(conjuncts(conjunction((*when, *case.when))), case.term) for case in value.cases]
     if len(found) > 256:
         raise TooManyCases
@@ -76,7 +75,7 @@ def _coalesce(block: Block, node: exp.Expression) -> Value:
 
 
 def _given_or_not(value: Value) -> tuple[list[Case], Formula]:
-    """The cases in which the value is not NULL, and the condition under which it is."""
+    """The cases in which the value is not NULL, and the condition for its being NULL."""
     given = [
         Case((*case.when, is_given(case.term)), case.term)
         for case in value.cases
@@ -144,7 +143,7 @@ BOOLEANS = (
     exp.Exists, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Escape, exp.Xor, exp.ILike,
 )  # fmt: skip
 SORT_KEY = "sort key"
-"""The function that orders the rows of SEARCH and tells those of CYCLE apart; nothing that is written has its name."""
+"""The function that orders the rows of SEARCH and identifies those of CYCLE; its name cannot be written in SQL."""
 _FIELDS = "use columns, arithmetic, CASE, CAST or a function that the SQL reference lists"
 
 
@@ -153,7 +152,7 @@ _CURES: dict[type[exp.Expression], str] = {
     exp.Array: "there is no array type: write VALUES, or a table with a row for each element",
     exp.Rand: "a view must give the same rows for the same tables: draw the numbers in the program",
 }
-"""Help for functions that have no counterpart."""
+"""Help for functions without a counterpart."""
 
 
 def value_of(block: Block, node: exp.Expression) -> Value:
@@ -235,7 +234,7 @@ def _truth_value(block: Block, node: exp.Expression) -> Value:
 
 
 def _called(block: Block, node: exp.Expression) -> Value:
-    """A function of SQL that is a built-in and nothing else: its arguments in their order."""
+    """A function of SQL that is a built-in function with the same arguments."""
     function, nodes = FUNCTIONS[_BUILT_IN[type(node)]], list(node.iter_expressions())
     signature = function.signature
     if signature.uniform:
@@ -274,13 +273,13 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
             help=f"it is declared as `{functors[name]}`",
         )  # fmt: skip
     values = [argument_of(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
-    # A rule of a view leaves the types to the checker, which knows when the function gets other code.
+    # In a rule of a view the checker adds the types: it knows when the function is replaced.
     called = name if block.translation.is_view else functors[name]
     return combined(values, lambda terms: Call(called, tuple(terms)), result)
 
 
 def argument_of(block: Block, node: exp.Expression, wanted: Type) -> Value:
-    """An argument of a function of the user, as a value of the declared type; numbers become floats where that is."""
+    """An argument of a function of the user, converted to the declared type; numbers can be converted to floats."""
     value = block.value(node)
     if value.type is None or value.kind is wanted.kind:
         return value

@@ -1,4 +1,4 @@
-"""Formulas put together so that they print and read back the same: flat, without constants that decide nothing."""
+"""Build formulas in a normal form, so that printing and parsing preserves them: flat, without `true` and `false`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FALSE = Test("false", ())
 
 
 def conjunction(parts: Iterable[Formula]) -> Formula:
-    """All of them, each once."""
+    """The conjunction of the parts, each once."""
     flat: list[Formula] = []
     for part in parts:
         for each in part.parts if isinstance(part, And) else (part,):
@@ -28,7 +28,7 @@ def conjunction(parts: Iterable[Formula]) -> Formula:
 
 
 def disjunction(parts: Iterable[Formula]) -> Formula:
-    """At least one of them."""
+    """The disjunction of the parts, each once."""
     flat: list[Formula] = []
     for part in parts:
         for each in part.parts if isinstance(part, Or) else (part,):
@@ -66,14 +66,14 @@ def is_given(term: Term) -> Formula:
 
 
 def conjuncts(formula: Formula) -> tuple[Formula, ...]:
-    """The parts that all have to hold; none if nothing has to."""
+    """The parts of a conjunction; none for `true`."""
     if formula == TRUE:
         return ()
     return formula.parts if isinstance(formula, And) else (formula,)
 
 
 def without_idle_names(head: Sequence[Term], parts: Sequence[Formula]) -> tuple[Formula, ...]:
-    """The parts with `_` for each variable that stands in one place only, as an argument of an atom."""
+    """The parts with `_` in place of each variable that occurs only once, as an argument of an atom."""
     counts = Counter(v.name for node in (*head, *parts) for v in occurrences(node))
 
     def visit(node: Any) -> Any:
@@ -87,6 +87,6 @@ def without_idle_names(head: Sequence[Term], parts: Sequence[Formula]) -> tuple[
 
 
 def bound_names(parts: Iterable[Formula]) -> set[str]:
-    """The variables that a positive atom among the parts, or in a conjunction among them, has for an argument."""
+    """The variables that are arguments of a positive atom among the parts, or in a conjunction among them."""
     atoms = (each for part in parts for each in (part.parts if isinstance(part, And) else (part,)))
     return {term.name for atom in atoms if isinstance(atom, Atom) for term in atom.args if isinstance(term, Variable)}

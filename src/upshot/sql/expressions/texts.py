@@ -1,4 +1,4 @@
-"""Text as PostgreSQL treats it: joined, cut, filled, searched, and tested by patterns."""
+"""Text functions and LIKE, with the semantics of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _whole(block: Block, node: exp.Expression) -> Value:
 
 
 def _joined(block: Block, node: exp.Expression) -> Value:
-    """`a || b`: NULL if one is; of other kinds than text, as CAST spells them."""
+    """`a || b`: NULL if one is NULL; values of other types are cast to text."""
     values = []
     for part in (node.this, node.expression):
         value = block.value(part)
@@ -80,7 +80,7 @@ def _substring(block: Block, node: exp.Expression) -> Value:
     def part(terms: Sequence[Term]) -> Term:
         first, count = terms[1], terms[2]
         if isinstance(first, Constant) and isinstance(count, Constant) and first.value >= 1 and count.value >= 0:
-            # The part of a text that other rules know how to turn round.
+            # `substr` has an inverse for view updating.
             return call("substr", (terms[0], Constant(first.value - 1), count))
         return call("substring", terms)
 
@@ -123,7 +123,7 @@ def _code_point(block: Block, node: exp.Expression) -> Value:
 
 
 def like_test(block: Block, node: exp.Expression) -> tuple[Value, Constant]:
-    """The text that LIKE tests, and the pattern as `match` has it."""
+    """The text that LIKE tests, and the pattern of `match`."""
     escape = None
     if isinstance(node, exp.Escape):
         escape = node.expression.name

@@ -18,12 +18,12 @@ MOST_CASES = 256
 
 
 class TooManyCases(Exception):
-    """The cases of an expression are too many to be written as rules."""
+    """An expression has too many cases to translate them into rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The term, wherever the conditions hold."""
+    """The term is the value if the conditions hold."""
 
     when: tuple[Formula, ...]
     term: Term
@@ -31,15 +31,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The cases of an expression: in every row exactly one holds. `type` is None for NULL alone, which has no type of
-    its own; `type.nullable` says whether any of them can be NULL."""
+    """The cases of an expression, of which exactly one holds in every row. `type` is None for the literal NULL, which
+    has no type; `type.nullable` if any case can be NULL."""
 
     cases: tuple[Case, ...]
     type: Type | None
 
     @property
     def term(self) -> Term | None:
-        """The one term, if there are no cases to tell apart."""
+        """The term of the only case, if it has no conditions."""
         return self.cases[0].term if len(self.cases) == 1 and not self.cases[0].when else None
 
     @property
@@ -96,8 +96,8 @@ def applied(name: str, values: Sequence[Value], type: Type | None) -> Value:
 
 
 def call(name: str, terms: Sequence[Term]) -> Term:
-    """The function of the terms: of constants, its value, unless it has none. A parameter stays, since another run of
-    the query has another value for it."""
+    """A built-in function of terms, folded if all are constants and it has a value. Parameters are not folded, since
+    the next run of the query has other values."""
     constants = [term for term in terms if isinstance(term, Constant) and term.value is not None]
     constants = [each for each in constants if each.span is None or not each.span.text.startswith(":")]
     if len(constants) < len(terms):
@@ -118,7 +118,7 @@ def call(name: str, terms: Sequence[Term]) -> Term:
 
 
 def combinations(values: Sequence[Value]) -> list[tuple[tuple[Formula, ...], tuple[Term, ...]]]:
-    """Every choice of one case of each value, with all that must hold for it."""
+    """Every combination of one case of each value, with the conditions of all of them."""
     count = 1
     for value in values:
         count *= len(value.cases)

@@ -1,4 +1,4 @@
 """SQL queries as rules.
 
-sqlglot trees in; views of our own dialect out. Read `query`, `from_clause`, `grouping`, `subqueries`.
+Input: sqlglot trees. Output: rules of views. Read `query`, `from_clause`, `grouping`, `subqueries`.
 """

@@ -1,4 +1,4 @@
-"""One SELECT on its way to rules: what is in its FROM, and what must hold for its rows."""
+"""The translation of one SELECT: the sources of FROM, and the conditions of its rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from upshot.syntax.ast import Atom, Formula, Variable
 
 @dataclass(slots=True)
 class Block:
-    """`conditions` hold for every row, beside the atoms of the sources. Of a grouped SELECT, `groups` are the values of
-    its keys and aggregates, by their signatures, and `ungrouped` the scope of the rows that were grouped."""
+    """`conditions` hold for every row, besides the atoms of the sources. For a grouped SELECT, `groups` are the values
+    of its keys and aggregates, by their signatures, and `ungrouped` is the scope of the rows before grouping."""
 
     translation: Translation
     scope: Scope
@@ -35,10 +35,10 @@ class Block:
     groups: dict[str, Value] | None = None
     ungrouped: Scope | None = None
     stage: Atom | None = None
-    """A view of the rows so far with values `computed` for them: it stands for the sources and what holds for them."""
+    """A view of the rows so far with `computed` values: it replaces the sources and their conditions."""
     computed: list[tuple[Variable, Type]] = field(default_factory=list)
     known: dict[str, Value] = field(default_factory=dict)
-    """Values of expressions since the rows are a view, by how they are written: no condition makes columns one then."""
+    """Values of expressions by their text, once the rows are a view: then columns are no longer unified."""
 
     @property
     def statement(self) -> Statement:
@@ -54,13 +54,13 @@ class Block:
     # ---- conditions -----------------------------------------------------------------------------
 
     def require(self, nodes: Iterable[exp.Expression]) -> None:
-        """Adds conditions. Columns that must be equal become one variable first."""
-        left = [node for node in nodes if not self._unified(node)]
-        for node in left:
+        """Add conditions. Columns that must be equal are unified first."""
+        others = [node for node in nodes if not self._unified(node)]
+        for node in others:
             self.add(self.holds(node, value=True, certain=True))
 
     def add(self, formula: Formula) -> None:
-        """Adds a formula; a column that it says is not NULL is known not to be."""
+        """Add a formula; columns that it requires not to be NULL become required."""
         for part in conjuncts(formula):
             self.conditions.append(part)
             required = required_names(part)
@@ -69,7 +69,7 @@ class Block:
                     column.type = column.type.required()
 
     def _unified(self, node: exp.Expression) -> bool:
-        """Test whether the condition makes two columns one variable, so that nothing of it is left."""
+        """Unify two columns that the condition equates; return whether the condition is no longer needed."""
         if not isinstance(node, exp.EQ) or self.stage is not None:
             return False
         sides = (unwrapped(node.this), unwrapped(node.expression))
@@ -86,7 +86,7 @@ class Block:
             return False
         old = drop.term
         if keep.type.nullable and drop.type.nullable and (self._is_outer(keep) or self._of_one_relation(keep, drop)):
-            # The variable may stand in one atom only: inside, or as two equal ones are one. NULL would be found there.
+            # The variable may occur in only one atom, inside or after merging equal atoms, where it could be NULL.
             self.conditions.append(is_given(keep.term))
         self.conditions[:] = [is_given(keep.term) if each == is_given(old) else each for each in self.conditions]
         for column in self.scope.columns():
@@ -104,7 +104,7 @@ class Block:
         return all(home is not None for home in homes) and len({home.relation for home in homes if home}) == 1
 
     def holds(self, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
-        """The formula for the condition having the value; if not `certain`, also for its being unknown."""
+        """The formula for the condition being `value`; if not `certain`, for its being `value` or unknown."""
         return conditions.holds(self, node, value=value, certain=certain)
 
     def can_be_unknown(self, node: exp.Expression) -> bool:
@@ -136,7 +136,7 @@ class Block:
         return plain(replace(found.term, span=self.statement.place(node)), found.type)
 
     def _is_ungrouped(self, node: exp.Column, rows: Scope) -> bool:
-        """Test whether the column belongs to the grouped rows, and to none of the groups."""
+        """Test whether the column is one of the rows before grouping, but no key."""
         return self.scope.own(self.statement, node) is None and rows.own(self.statement, node) is not None
 
     def parameter(self, node: exp.Expression) -> Value:
@@ -146,7 +146,7 @@ class Block:
         return subqueries.scalar(self, node)
 
     def grouped_value(self, node: exp.Expression) -> Value | None:
-        """The value of a key or an aggregate of a grouped SELECT."""
+        """The value of a key or an aggregate of a grouped SELECT; None for any other expression."""
         if is_aggregate(node) and self.groups is None:
             self.statement.refuse(
                 "sql-misplaced-aggregate",
@@ -167,7 +167,7 @@ class Block:
         return found
 
     def signature(self, node: exp.Expression) -> str:
-        """The expression with columns by their variables: the same for the same values, however they are written."""
+        """The text of the expression with columns resolved, so that it is equal for equal expressions."""
         scope = self.ungrouped or self.scope
 
         def named(each: exp.Expression) -> exp.Expression:
@@ -188,6 +188,6 @@ class Block:
             self.statement.refuse("missing-parameter", f"parameter `:{name}` has no value", node, help=hint)
         constant, place = constants[name], self.statement.place(node)
         if place.text != f":{name}":
-            # The tree does not know where it stands; a constant of a parameter is known by its text.
+            # The tree has no place for it; the text of its place marks a constant as a parameter.
             place = Span(Source(f":{name}", f":{name}"), 0, len(name) + 1)
         return plain(replace(constant, span=place), subqueries.type_of_constant(constant))

@@ -42,7 +42,7 @@ def first_of_each(query: exp.Expression) -> exp.Expression:
 
 
 def _meant(query: exp.Expression, node: exp.Expression) -> exp.Expression:
-    """The expression that a number or a name of a column stands for."""
+    """The expression of the column that a number or a name refers to."""
     place = sort_place(query, unwrapped(node))
     if place is None or any(each.is_star for each in query.expressions):
         return unwrapped(node).copy()
@@ -50,8 +50,8 @@ def _meant(query: exp.Expression, node: exp.Expression) -> exp.Expression:
 
 
 def with_condition(select: exp.Select, columns: Collection[str]) -> exp.Select:
-    """The SELECT with the condition of QUALIFY as its last column. A name in it that is none of the `columns` of FROM
-    stands for the column of the SELECT with that name."""
+    """The SELECT with the condition of QUALIFY as its last column. A name in it that none of the `columns` of FROM has
+    refers to the column of the SELECT with that name."""
     made = select.copy()
     condition = made.args["qualify"].this.copy()
     made.set("qualify", None)
@@ -67,7 +67,7 @@ def with_condition(select: exp.Select, columns: Collection[str]) -> exp.Select:
 
 
 def qualified(translation: Translation, rows: RowSet, select: exp.Select, around: Scope | None) -> RowSet:
-    """The rows whose last column is true, without it."""
+    """The rows whose last column is true, without that column."""
     block, node = Block(translation, Scope(around)), select.args["qualify"].this
     branches = [
         Branch((*b.parts, is_true(block, b.values[-1], node)), b.values[:-1], b.identity, b.span) for b in rows.branches

@@ -1,4 +1,4 @@
-"""FROM: its tables side by side, and a view for each outer join and each LATERAL."""
+"""FROM: its sources, with a view for each outer join and each LATERAL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOTH, _LEFT_ONLY, _RIGHT_ONLY = 0, 1, 2
 
 @dataclass(slots=True)
 class _Joined:
-    """Tables that are joined with each other, and what the joins demand."""
+    """Joined sources, and the conditions of the joins."""
 
     sources: list[FromItem]
     conditions: list[exp.Expression] = field(default_factory=list)
@@ -35,8 +35,8 @@ class _Joined:
 
 
 def read_from(block: Block, select: exp.Select, *, bag: bool) -> list[exp.Expression]:
-    """Puts the tables of the SELECT into its scope; the conditions of its joins. With `bag`, rows that look alike are
-    told apart as far as SQL does."""
+    """Add the sources of the SELECT to its scope, and return the conditions of its joins. With `bag`, equal rows are
+    distinguished."""
     start = select.args.get("from_")
     if start is None:
         return []
@@ -44,7 +44,7 @@ def read_from(block: Block, select: exp.Select, *, bag: bool) -> list[exp.Expres
     groups = [reading.table(start.this)]
     for join in select.args.get("joins") or []:
         if _is_comma(join) and isinstance(join.this, exp.Lateral):
-            # It sees everything before it, also what a comma separates from it.
+            # LATERAL can use all sources before it, also those before a comma.
             groups = [reading.joined(_together(groups), join)]
         elif _is_comma(join):
             groups.append(reading.table(join.this))
@@ -118,7 +118,7 @@ class _FromClause:
         return _Joined([self._outer(left, right, on, side, names)])
 
     def _merged_names(self, left: _Joined, right: _Joined, join: exp.Join) -> list[tuple[SourceColumn, SourceColumn]]:
-        """The columns that USING or NATURAL makes one."""
+        """The pairs of columns that USING or NATURAL merges."""
         ours, theirs = left.scope(None), right.scope(None)
         wanted: list[exp.Identifier] = list(join.args.get("using") or [])
         if join.args.get("method") == "NATURAL":
@@ -141,7 +141,7 @@ class _FromClause:
     # ---- LATERAL --------------------------------------------------------------------------------
 
     def _lateral(self, left: _Joined, join: exp.Join, side: str) -> _Joined:
-        """A view of the rows before LATERAL, each with the rows that the query has for it."""
+        """A view of the rows before LATERAL, each joined with the rows that the query has for it."""
         on = conjoined(join.args.get("on"))
         if side not in ("", "LEFT") or join.args.get("using") or join.args.get("method"):
             self._statement.unsupported(f"{side or 'this'} JOIN LATERAL", join, help="use JOIN or LEFT JOIN … ON TRUE")
@@ -181,7 +181,7 @@ class _FromClause:
     def _lateral_columns(
         self, node: exp.Lateral, names: Sequence[str], found: Sequence[SourceColumn]
     ) -> list[SourceColumn]:
-        """The columns of the query under the name that LATERAL gives it."""
+        """The columns of the query with the alias of LATERAL."""
         alias = node.args.get("alias")
         table = new_name(self._statement, alias.this) if alias is not None and alias.this is not None else ""
         given = (
@@ -200,7 +200,7 @@ class _FromClause:
         self, left: _Joined, right: _Joined, on: list[exp.Expression], side: str,
         names: list[tuple[SourceColumn, SourceColumn]],
     ) -> FromItem:  # fmt: skip
-        """A view of the join: rows that match, and those without a match with NULL for the other side."""
+        """A view of the join: matching rows, and rows without a match with NULL for the other side."""
         pairs = [(_place(left.sources, a), _place(right.sources, b)) for a, b in names]
         width = sum(len(source.columns) for source in left.sources)
         full = side == "FULL"
@@ -246,14 +246,14 @@ class _FromClause:
         return made
 
     def _merged_type(self, one: SourceColumn, other: SourceColumn) -> Type:
-        """The type of a column that holds the values of both."""
+        """The type of a merged column, which has the values of both."""
         found = common_type(
             self._statement, [plain(c.term, c.type) for c in (one, other)], [_column(one), _column(other)]
         )
         return (found or one.type).optional()
 
     def _with_merged(self, branch: Branch, first: int, types: Sequence[Type]) -> Branch:
-        """The branch with its merged columns, the `first` of them at this place, in these types."""
+        """The branch with its merged columns, from place `first` on, converted to these types."""
         values = list(branch.values)
         for place, type in enumerate(types, start=first):
             values[place] = coerced(self._statement, values[place], type, exp.Null())
@@ -276,7 +276,7 @@ class _FromClause:
     def _unmatched(
         self, kept: _Joined, other: _Joined, on: list[exp.Expression], merged: list[int], *, is_left: bool
     ) -> Branch:
-        """The rows of one side that match none of the other."""
+        """The rows of one side without a match on the other."""
         block = self._with([kept])
         block.require(kept.conditions)
         inner = Block(self._translation, Scope(block.scope, [self._translation.renewed(s) for s in other.sources]))

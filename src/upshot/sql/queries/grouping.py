@@ -1,7 +1,7 @@
-"""GROUP BY and aggregates: the rows, their groups, and a value of each aggregate for every group.
+"""GROUP BY and aggregates: the rows, their groups, and the value of each aggregate for every group.
 
-Aggregates run over all rows that FROM and WHERE give, also those that look alike in the columns that are used. A key
-that can be NULL is stored with a mark, so that the rows in which it is NULL are one group.
+Aggregates range over all rows of FROM and WHERE, also those that are equal in the used columns. A nullable key is
+stored with a mark, so that the rows in which it is NULL form one group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from upshot.values.functors import MARK, bare_name, is_functor, signature_of
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """An aggregate as written; `value` is None for `count(*)`."""
+    """An aggregate of the query; `value` is None for `count(*)`."""
 
     signature: str
     function: str
@@ -41,14 +41,14 @@ class _Spec:
 
     @property
     def word(self) -> str:
-        """The function in names of views and variables."""
+        """The name of the function in names of views and variables."""
         return bare_name(self.function)
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupRows:
-    """The rows of one group: `body` over the `shared` variables, which say which group, and those of `arguments`.
-    `keys` are the variables of the keys outside, `groups` the atoms that bind them and the shared ones."""
+    """The rows of one group: `body` over the `shared` variables, which identify the group, and those of `arguments`.
+    `keys` are the variables of the keys outside, `groups` the atoms that bind them and the shared variables."""
 
     body: tuple[Formula, ...]
     shared: tuple[tuple[Variable, Type], ...]
@@ -68,7 +68,7 @@ def grouped(block: Block, select: exp.Select) -> Block:
 
 
 def _average_exactly(block: Block, select: exp.Select) -> None:
-    """Let the mean of integers be a decimal where it is rounded: a float could be rounded to another neighbor."""
+    """Compute the mean of integers as a decimal if it is rounded: rounding a float could give another result."""
     for node in list(select.find_all(exp.Avg)):
         around = node.parent
         while isinstance(around, exp.Paren | exp.Filter):
@@ -101,7 +101,7 @@ class _Grouping:
     def block(self) -> Block:
         self._refuse_untyped()
         if self._nodes:
-            # What the query uses of those around it is part of what makes a group.
+            # The values of outer queries that the query uses are keys too.
             for variable in self._around:
                 self._nodes.append(exp.column(exp.to_identifier(f"around {variable.name}", quoted=True)))
                 self._values.append(plain(variable, self._translation.type_of(variable)))
@@ -123,7 +123,7 @@ class _Grouping:
             made.add(made.holds(having.this, value=True, certain=True))
         return made
 
-    # ---- what is asked --------------------------------------------------------------------------
+    # ---- aggregates of the query ----------------------------------------------------------------
 
     def _read_aggregates(self) -> list[_Spec]:
         found: dict[str, _Spec] = {}
@@ -180,7 +180,7 @@ class _Grouping:
     def _texts(
         self, node: exp.Expression, inner: exp.GroupConcat, condition: exp.Expression | None, signature: str
     ) -> _Spec:
-        """`string_agg`: each row is a line, its sort key before its text, and the lines are joined in their order."""
+        """`string_agg`: each row becomes a line of its sort key and its text; the lines are sorted and joined."""
         block, written = self._block, inner.this
         order = list(written.expressions) if isinstance(written, exp.Order) else []
         argument = written.this if isinstance(written, exp.Order) else written
@@ -234,8 +234,7 @@ class _Grouping:
     # ---- rows -----------------------------------------------------------------------------------
 
     def _is_simple(self) -> bool:
-        """Test whether the rows need no view of their own: one conjunction, and variables for keys that are never
-        NULL."""
+        """Test whether the rows need no view: one conjunction, and keys that are distinct variables and never NULL."""
         terms = [value.term for value in self._values]
         plain_keys = all(isinstance(term, Variable) for term in terms) and len({str(t) for t in terms}) == len(terms)
         if not plain_keys or any(value.nullable for value in self._values):
@@ -256,7 +255,8 @@ class _Grouping:
         )
 
     def _stored(self) -> _GroupRows:
-        """The rows as a view: what they use of queries around, the keys with their marks, arguments, and the rest."""
+        """The rows as a view: keys with their marks, arguments, the columns that identify a row, and the values of
+        outer queries."""
         translation = self._translation
         around = [] if self._nodes else self._around
         identity = translation.identity(self._block.scope.sources)
@@ -282,7 +282,7 @@ class _Grouping:
         return value.term.name if isinstance(value.term, Variable) else f"value_{place + 1}"
 
     def _refuse_null_around(self, relation: str, around: Sequence[Variable]) -> None:
-        """A value of the query around that is NULL could not be found again in the view."""
+        """Refuse nullable values of outer queries: NULL would not join with the view."""
         columns = self._translation.schemas[relation].columns[
             len(self._translation.schemas[relation].columns) - len(around) :
         ]
@@ -338,7 +338,7 @@ class _Grouping:
     # ---- groups ---------------------------------------------------------------------------------
 
     def _with_groups(self, made: Block, rows: _GroupRows) -> _GroupRows:
-        """The rows, with a view that has one row for each group."""
+        """The rows, with a view of the groups."""
         translation = self._translation
         shown: list[SourceColumn] = []
         for node, (variable, type) in zip(self._nodes, rows.keys, strict=True):
@@ -364,7 +364,7 @@ class _Grouping:
         return self._block.scope.own(self._statement, found) if isinstance(found, exp.Column) else None
 
     def _tie_to_values_around(self, made: Block, rows: _GroupRows) -> None:
-        """The groups are those of the values around, where these have become keys of a view."""
+        """Restrict the groups to those of the values of outer queries, if these have become keys of a view."""
         for node, value, (key, type) in zip(self._nodes, self._values, rows.keys, strict=True):
             if not node.name.startswith("around ") or value.term == key:
                 continue
@@ -377,7 +377,7 @@ class _Grouping:
     # ---- aggregates -----------------------------------------------------------------------------
 
     def _aggregate(self, made: Block, spec: _Spec, argument: Value | None, rows: _GroupRows) -> Value:
-        """The value of an aggregate in every group, by conditions that are added to the block."""
+        """The value of an aggregate for every group; its conditions are added to the block."""
         result = self._translation.variable(spec.word)
         if argument is None:
             made.conditions.append(Comparison("=", result, Aggregate("count", None, conjunction(rows.body))))
@@ -392,7 +392,7 @@ class _Grouping:
             return plain(result, NUMBER)
         type = _result_type(spec.function, argument.type)
         if isinstance(term, Constant) and term.value is None:
-            # A rule cannot tell the type of a NULL that it aggregates, and need not: the value is NULL.
+            # The type of an aggregate of NULL could not be inferred; its value is NULL.
             return plain(term, type.optional())
         aggregate = Aggregate(self._called(spec), term, conjunction(body))
         if self._nodes and not argument.nullable:
@@ -403,12 +403,12 @@ class _Grouping:
         return self._in_view(made, spec, rows, result, aggregate, given, type)
 
     def _called(self, spec: _Spec) -> str:
-        """The aggregate as a rule has it: of a fold in a view, the checker adds the types."""
+        """The name of the aggregate in rules; the checker adds the types of a fold in a view."""
         is_named = is_functor(spec.function) and self._translation.is_view
         return f"{MARK}{spec.word}" if is_named else spec.function
 
     def _values_of(self, spec: _Spec, argument: Value, rows: _GroupRows) -> tuple[tuple[Formula, ...], Term]:
-        """The body to aggregate over and the term; of DISTINCT, a view that has every value once."""
+        """The body to aggregate over, and the term; for DISTINCT, over a view with every value once."""
         assert argument.term is not None
         assert argument.type is not None
         if not spec.distinct:
@@ -416,7 +416,7 @@ class _Grouping:
             outside.update(variable.name for variable in self._around)
             if outside.isdisjoint(variables(argument.term)):
                 return rows.body, argument.term
-            # In a rule, the variables of the term would belong to the aggregate.
+            # Otherwise the variables of the term would be local to the aggregate.
             value = self._translation.variable("value")
             return (*rows.body, Comparison("=", value, argument.term)), value
         around = [] if self._nodes else self._around
@@ -431,7 +431,7 @@ class _Grouping:
         return (Atom(relation, (value, *(v for v, _ in shared))),), value
 
     def _in_cases(self, spec: _Spec, result: Variable, aggregate: Aggregate, given: Formula, type: Type) -> Value:
-        """The aggregate for given values of the queries around: NULL if there is nothing to aggregate."""
+        """The aggregate for each combination of values of the outer queries: NULL over no rows."""
         count = self._translation.variable("count")
         counted = Comparison("=", count, Aggregate("count", None, given))
         empty = Case((counted, Comparison("=", count, Constant(0))), Constant(None))
@@ -450,7 +450,7 @@ class _Grouping:
         given: Formula,
         type: Type,
     ) -> Value:
-        """The aggregate by a view of its own with NULL for groups that have nothing to aggregate."""
+        """The aggregate as a view, with NULL for groups without values to aggregate."""
         translation = self._translation
         groups = rows.groups if self._nodes else ()
         shared = tuple(plain(v, t) for v, t in rows.shared)
@@ -480,7 +480,8 @@ def _stored_columns(
 
 
 def marked_branches(branch: Branch, types: Sequence[Type], marked: Sequence[bool]) -> list[Branch]:
-    """The branch with columns that are marked stored as three: whether it is NULL, a value that is not, and itself."""
+    """The branch with three columns for each marked one: whether it is NULL, a value that is not NULL, and the
+    value."""
     made = [Branch(branch.parts, ())]
     for value, type, has_mark in zip(branch.values, types, marked, strict=True):
         longer: list[Branch] = []
@@ -509,7 +510,7 @@ def _result_type(function: str, type: Type) -> Type:
 
 
 def _key_nodes(block: Block, select: exp.Select) -> list[exp.Expression]:
-    """The expressions of GROUP BY; a number or a name may stand for a column of the SELECT."""
+    """The expressions of GROUP BY; a number or a name may refer to a column of the SELECT."""
     group = select.args.get("group")
     if group is None:
         return []

@@ -18,18 +18,18 @@ _Key = tuple[exp.Expression, ...]
 
 
 def has_grouping_sets(select: exp.Select) -> bool:
-    """GROUP BY asks for more than one set of groups."""
+    """Test whether GROUP BY has more than one grouping set."""
     group = select.args.get("group")
     return group is not None and any(isinstance(each, _KINDS) for each in _elements(group))
 
 
 def _elements(group: exp.Expression) -> list[exp.Expression]:
-    """The parts of GROUP BY, wherever the tree has them."""
+    """The parts of GROUP BY, which the tree has in several places."""
     return [*group.expressions, *(e for key in ("grouping_sets", "cube", "rollup") for e in group.args.get(key) or [])]
 
 
 def one_query_each(translation: Translation, select: exp.Select) -> exp.Expression:
-    """The union of one query for each set of keys: a key that is not in the set is NULL."""
+    """The union of one query for each grouping set: keys that are not in the set are NULL."""
     group = select.args["group"]
     choices: list[list[list[_Key]]] = []
     for node in _elements(group):
@@ -71,7 +71,7 @@ def _key(select: exp.Select, node: exp.Expression) -> _Key:
 
 
 def _grouped(select: exp.Select, every: list[exp.Expression], keys: list[exp.Expression]) -> exp.Select:
-    """The query with these keys; all others are NULL outside aggregates."""
+    """The query with these keys; other keys are NULL outside aggregates."""
     kept = {node.sql() for node in keys}
     missing = {node.sql() for node in every} - kept
     query = select.copy()
@@ -109,8 +109,7 @@ def _replaced(root: exp.Expression, missing: set[str], kept: set[str]) -> exp.Ex
 
 
 def as_counts(query: exp.Expression, width: int) -> exp.Select:
-    """`a EXCEPT ALL b` or `a INTERSECT ALL b` as a set: the rows that `a` has more often than `b`, or that both
-    have, and the number of times that the result has each."""
+    """`a EXCEPT ALL b` or `a INTERSECT ALL b` as a set: the rows of the result, each with the number of its copies."""
     names = [f"column{place}" for place in range(1, width + 1)]
     counts = ("left_rows", "right_rows")
     sides = []

@@ -1,7 +1,7 @@
-"""ORDER BY with LIMIT and OFFSET inside views: the rows up to a certain one, which an aggregate keeps.
+"""ORDER BY with LIMIT and OFFSET in views: the rows up to the last one, whose sort key is an aggregate.
 
-Rows that are alike in ORDER BY follow the order of the columns of the result, from left to right and upward, NULL
-last; rows that are alike in those, that of the rows they come from. So there is always one answer.
+Rows that are equal in ORDER BY are sorted by the columns of the result, from left to right, ascending, NULL last; rows
+that are equal in those, by the rows that they are derived from. So the result is deterministic.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from upshot.sql.queries.queries import QueryReader
 
 _FEW = 3
-"""Up to so many columns that can be NULL are told apart in one rule each way."""
+"""The most nullable sort columns whose NULL cases become rules, one for each combination."""
 
 CLAUSES = ("order", "limit", "offset")
 
 
 @dataclass(frozen=True, slots=True)
 class SortColumn:
-    """A column of the rows, by its place, and which way it is sorted."""
+    """A sort column, by its place, and its direction."""
 
     place: int
     descending: bool = False
@@ -44,7 +44,7 @@ class SortColumn:
 
 
 def sort_column(node: exp.Expression, place: int = 0) -> SortColumn:
-    """The column at the place, sorted as a part of ORDER BY says; NULL is the greatest value unless it says more."""
+    """The column at the place with the direction of a part of ORDER BY; by default NULL is the greatest value."""
     descending, nulls_first = bool(node.args.get("desc")), node.args.get("nulls_first")
     return SortColumn(place, descending, descending if nulls_first is None else bool(nulls_first))
 
@@ -52,7 +52,7 @@ def sort_column(node: exp.Expression, place: int = 0) -> SortColumn:
 def limited(
     reader: QueryReader, translation: Translation, query: exp.Expression, around: Scope | None, *, bag: bool
 ) -> RowSet:
-    """The rows of a query with ORDER BY, LIMIT or OFFSET; without a LIMIT the order says nothing."""
+    """The rows of a query with ORDER BY, LIMIT or OFFSET; the order alone has no effect."""
     inner = query.copy()
     order, limit, offset = (inner.args.pop(key, None) for key in CLAUSES)
     statement = translation.statement
@@ -69,7 +69,7 @@ def limited(
 
 
 def _narrowed(rows: RowSet, extra: int) -> RowSet:
-    """The rows without the last columns, which only ORDER BY has asked for."""
+    """The rows without the last columns, which were added for ORDER BY."""
     if not extra:
         return rows
     shown = len(rows.names) - extra
@@ -105,7 +105,7 @@ def row_count(
 def sort_columns(
     statement: Statement, query: exp.Expression, order: exp.Expression | None
 ) -> tuple[int, list[SortColumn]]:
-    """The columns to sort by. What is not selected is added to the query; the answer begins with how much that is."""
+    """The number of columns that are added to the query because only ORDER BY uses them, and all sort columns."""
     found: list[SortColumn] = []
     added: list[exp.Expression] = []
     nodes: list[tuple[exp.Expression, int | None]] = []
@@ -124,7 +124,7 @@ def sort_columns(
     if isinstance(query, exp.Select):
         for place, node in enumerate(added, start=1):
             query.append("expressions", exp.alias_(node.copy(), f"order_{place}", quoted=True))
-    # Those that were added are counted from the end: a star has as many columns as its tables.
+    # The added columns are counted from the end, since `*` has as many columns as its tables.
     later = -len(added)
     for each, place in nodes:
         if place is None:
@@ -134,7 +134,7 @@ def sort_columns(
 
 
 def sort_place(query: exp.Expression, node: exp.Expression) -> int | None:
-    """The column that a part of ORDER BY means, by its number, its name, or as it is written; None for another
+    """The place of the column that a part of ORDER BY refers to, by number, name or expression; None for any other
     expression."""
     while isinstance(query, exp.SetOperation | exp.Subquery):
         query = query.this
@@ -159,12 +159,12 @@ def _same(name: exp.Identifier, other: exp.Expression) -> bool:
     return name.name == other.name if quoted else name.name.lower() == other.name.lower()
 
 
-# ---- the rows up to a certain one ---------------------------------------------------------------
+# ---- the first rows -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """Rows of which the first `shown` columns are the result, and the columns to sort them by."""
+    """Rows whose first `shown` columns are the result, and their sort columns."""
 
     rows: RowSet
     shown: int
@@ -197,7 +197,7 @@ def _cut(
 
 
 def _stored(translation: Translation, ordered: _Ordered, outer: Sequence[Variable], types: Sequence[Type]) -> str:
-    """A view of the rows with their sort key behind them."""
+    """A view of the rows with their sort key as the last column."""
     block = None
     if not outer and sum(value.nullable for b in ordered.rows.branches for value in (*b.values, *b.identity)) > _FEW:
         block, ordered = _over_view(translation, ordered)
@@ -218,7 +218,7 @@ def _stored(translation: Translation, ordered: _Ordered, outer: Sequence[Variabl
 
 
 def _over_view(translation: Translation, ordered: _Ordered) -> tuple[Block, _Ordered]:
-    """The rows once more, from a view that has them."""
+    """The rows of a view of the rows."""
     stored = as_view(translation, ordered.rows, "unordered")
     source = translation.source(stored.relation, "", stored.names, stored.hidden)
     values = tuple(plain(column.term, column.type) for column in source.columns)
@@ -238,7 +238,7 @@ def _refuse_null(translation: Translation, outer: Sequence[Variable], columns: S
 
 
 def sort_key(value: Value, column: SortColumn) -> Value:
-    """The sort key of a value: with a mark before it that puts NULL first or last, if there can be NULL."""
+    """The sort key of a value; a nullable one begins with a mark that sorts NULL first or last."""
     function = "reverse_sort_key" if column.descending else "sort_key"
     made = applied(function, [value], SYMBOL)
     if not value.nullable:
@@ -254,7 +254,7 @@ def sort_key(value: Value, column: SortColumn) -> Value:
 
 
 def joined_keys(keys: Sequence[Value], block: Block | None = None) -> Value:
-    """The sort key of a row; of many keys that can be NULL, step by step in views of the block."""
+    """The sort key of a row; many nullable keys are joined step by step in views of the block."""
     if block is None or len(keys) == 1:
         return keys[0] if len(keys) == 1 else applied("cat", list(keys), SYMBOL)
     plain_keys = [key for key in keys if key.term is not None]
@@ -268,7 +268,7 @@ def joined_keys(keys: Sequence[Value], block: Block | None = None) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The view of the rows by the values around: `outer`, so many columns, and the key of a row."""
+    """The view of the rows: values of `outer` queries, `width` columns, and the sort key."""
 
     relation: str
     outer: tuple[Variable, ...]
@@ -277,7 +277,7 @@ class _Keys:
 
 
 def _bound(translation: Translation, keys: _Keys, number: int, op: str) -> list[Formula]:
-    """The conditions that the key of a row is up to the last of so many, or behind it."""
+    """The conditions that compare the sort key of a row with that of the row at place `number`."""
     other, last = translation.variable("key"), translation.variable("last")
     idle: list[Term] = [translation.variable("column") for _ in range(keys.width)]
     body = Atom(keys.relation, (*keys.outer, *idle, other))

@@ -1,4 +1,4 @@
-"""Test for a row with given values in a relation, NULL included: a join alone would never find NULL."""
+"""Test whether a relation has a row with certain values, including NULL, which a join would never find."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from upshot.sql.translation import Branch, Translation
 from upshot.syntax.ast import Atom, Constant, Formula, Not, Term
 
 MOST_NULLABLE = 8
-"""Columns that can be NULL on both sides: each doubles the number of rules."""
+"""The most columns that can be NULL on both sides: each doubles the number of rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A relation to look into. A column that is `marked` is stored as two: 1 and a filler if it is NULL, else 0 and the
+    """A relation for lookups. A `marked` column is stored as two: 1 and a filler if it is NULL, else 0 and the
     value."""
 
     relation: str
@@ -26,7 +26,7 @@ class Presence:
     marked: tuple[bool, ...]
 
     def probe(self, terms: Sequence[Term]) -> tuple[Formula, Formula]:
-        """The formulas for a row with these values being present and absent."""
+        """The formulas for the presence and for the absence of a row with these values."""
         found: list[Formula] = []
         missing: list[Formula] = []
         for tests, args in _choices(terms, self.types, self.marked):
@@ -39,8 +39,8 @@ class Presence:
 def presence(
     translation: Translation, purpose: str, names: Sequence[str], branches: Sequence[Branch], nullable: Sequence[bool]
 ) -> Presence:
-    """A view of the rows of the branches, to look into with values that are `nullable`, or never are or never match
-    where they are."""
+    """A view of the rows of the branches, for lookups with values that may be `nullable`. NULL of any other column
+    never matches."""
     types = [_type(branch.values[i] for branch in branches) for i in range(len(names))]
     rules = [rule for branch in branches for rule in translation.rules("", branch)]
     can_be_null = translation.nullable_columns(rules, len(names))
@@ -57,7 +57,7 @@ def presence(
 
 
 def marked_columns(names: Sequence[str], types: Sequence[Type], marked: Sequence[bool]) -> tuple[list[str], list[Type]]:
-    """The columns as they are stored, with a mark before each that has one."""
+    """The stored columns, with a mark before each marked column."""
     wide: list[tuple[str, Type]] = []
     for name, type, has_mark in zip(names, types, marked, strict=True):
         wide += [(f"{name}_is_null", NUMBER)] * has_mark
@@ -76,7 +76,7 @@ def _marked(branch: Branch, types: Sequence[Type], marked: Sequence[bool]) -> li
 def _choices(
     terms: Sequence[Term], types: Sequence[Type], marked: Sequence[bool]
 ) -> list[tuple[list[Formula], list[Term]]]:
-    """For each way in which the marked terms are NULL or not: how it is told, and the values that are stored then."""
+    """For each combination of marked terms that are NULL: its conditions, and the stored values."""
     ways: list[list[tuple[list[Formula], list[Term]]]] = []
     for term, type, has_mark in zip(terms, types, marked, strict=True):
         if has_mark:

@@ -1,4 +1,4 @@
-"""Queries as branches: every SELECT is one, a UNION has those of both sides, and what a branch cannot be is a view."""
+"""Translate queries to branches: one for a SELECT, those of both sides for a UNION; other queries become views."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SET_PARTS = {"this", "expression", "distinct", "with_", "expressions"}
 
 @dataclass(slots=True)
 class CommonTable:
-    """A query of WITH, made a view when it is first used, in two forms: its rows once each, and as many as they are."""
+    """A query of WITH, which becomes a view when it is first used: as a set, or as a bag."""
 
     name: str
     query: exp.Expression
     columns: tuple[exp.Identifier, ...]
     visible: int
-    """The number of WITH queries that it may read."""
+    """The number of WITH queries that it can use."""
     stored: dict[bool, Stored] = field(default_factory=dict)
 
 
@@ -61,8 +61,8 @@ class QueryReader:
     tables: list[CommonTable] = field(default_factory=list)
 
     def defined_by_recursion(self, translation: Translation, query: exp.Expression, names: Sequence[str]) -> bool:
-        """Makes the view of the owner, if the query is all of a recursive query of its WITH: then that is the view, and
-        no other is needed. Says whether it was."""
+        """Define the view of the owner by a recursive query of WITH, if the query selects all of it; return whether it
+        does. Then no other view is needed."""
         table = _whole_common_table(query)
         if table is None:
             return False
@@ -77,7 +77,7 @@ class QueryReader:
             )
         return True
 
-    # ---- what others ask for --------------------------------------------------------------------
+    # ---- entry points ---------------------------------------------------------------------------
 
     def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]:
         return list(self.rows(translation, query, around).branches)
@@ -93,7 +93,7 @@ class QueryReader:
     def rows(
         self, translation: Translation, query: exp.Expression, around: Scope | None = None, *, bag: bool = False
     ) -> RowSet:
-        """The rows of a query inside others; with `bag`, they are told apart as far as SQL does."""
+        """The rows of a query; with `bag`, equal rows are distinguished."""
         query = inner_query(query)
         with self._common_tables(translation, query):
             if has_distinct_on(query):
@@ -122,14 +122,14 @@ class QueryReader:
     def stored(
         self, translation: Translation, query: exp.Expression, around: Scope | None, purpose: str, *, bag: bool = False
     ) -> Stored:
-        """The query as a view of its own."""
+        """The query as a view."""
         rows = self.rows(translation, query, around, bag=bag)
         cure = "use a correlated query in EXISTS, IN or a comparison"
         translation.refuse_correlated(Scope(around), rows.branches, "a correlated query here", query, help=cure)
         return as_view(translation, rows, purpose)
 
     def table(self, translation: Translation, node: exp.Expression, around: Scope | None, *, bag: bool) -> FromItem:
-        """The source that FROM names: a table, a view, a query of WITH, or a query in parentheses."""
+        """A source of FROM: a table, a view, a query of WITH, or a query in parentheses."""
         alias = node.args.get("alias")
         name = alias.this if alias is not None else None
         columns = list(alias.args.get("columns") or []) if alias is not None else []
@@ -190,20 +190,20 @@ class QueryReader:
         return RowSet(names, (Branch(block.parts, values, tuple(identity), place),))
 
     def _columns_of_from(self, translation: Translation, select: exp.Select, around: Scope | None) -> set[str]:
-        """The names of the columns that FROM gives, in lower case."""
+        """The names of the columns of FROM, in lower case."""
         mark, block = translation.mark(), Block(translation, Scope(around))
         read_from(block, select, bag=False)
         self._back_to(translation, mark)
         return {column.name.lower() for column in block.scope.columns()}
 
     def _back_to(self, translation: Translation, mark: tuple[int, dict[str, Schema]]) -> None:
-        """Forgets the views made since, also those of WITH."""
+        """Drop the views made since the savepoint, also those of WITH."""
         translation.back_to(mark)
         for table in self.tables:
             table.stored = {k: v for k, v in table.stored.items() if v.relation in translation.schemas}
 
     def _rows_of(self, translation: Translation, select: exp.Select, around: Scope | None, bag: bool) -> Block:
-        """The rows that FROM and WHERE give, or their groups."""
+        """The rows of FROM and WHERE, or their groups."""
         block = Block(translation, Scope(around))
         joins = read_from(block, select, bag=bag or is_grouped(select))
         where = select.args.get("where")
@@ -236,7 +236,7 @@ class QueryReader:
         return united(translation, parts, query, bag=bag)
 
     def _of_bags(self, translation: Translation, query: exp.Expression, around: Scope | None, bag: bool) -> RowSet:
-        """INTERSECT ALL and EXCEPT ALL, by how often each side has a row."""
+        """INTERSECT ALL and EXCEPT ALL, by the number of copies of a row on each side."""
         _refuse_parts(translation, query, _SET_PARTS)
         word = "except" if isinstance(query, exp.Except) else "intersect"
         mark = translation.mark()
@@ -324,8 +324,8 @@ class QueryReader:
         self, translation: Translation, table: CommonTable, query: exp.Expression, bag: bool, *, view: str = "",
         names: Sequence[str] = (),
     ) -> Stored:  # fmt: skip
-        """A view that is defined through itself, named `view` if that is given. Trying finds out whether its columns
-        can be NULL, and how many digits they need. A bag of UNION ALL has a hidden column for the path to each row."""
+        """A recursive view, with the name `view` if there is one. Its translation is repeated until nullability and
+        precision of its columns are stable. A bag of UNION ALL has a hidden column with the path to each row."""
         best = best_values(query)
         union = self._recursive_union(translation, table, best.union if best is not None else query, best)
         _refuse_parts(translation, union, _SET_PARTS)
@@ -374,7 +374,7 @@ class QueryReader:
     def _recursive_union(
         self, translation: Translation, table: CommonTable, query: exp.Expression, best: BestValues | None
     ) -> exp.Union:
-        """The union by which a query of WITH is recursive; refused if it is not."""
+        """The union of a recursive query of WITH; any other form is refused."""
         if best is not None and not translation.is_view:
             translation.statement.unsupported(
                 f"{best.word} in the recursion of a query", query, help="create a view of it, and query the view"
@@ -389,7 +389,7 @@ class QueryReader:
 
 
 def _widest_of(branches: Sequence[Branch], place: int, type: Type) -> Type:
-    """The type, with the digits of the branch that has most."""
+    """The type with the greatest precision of all branches."""
     others = (branch.values[place].type for branch in branches)
     return replace(type, precision=max([type.precision, *(other.precision for other in others if other is not None)]))
 
@@ -398,7 +398,7 @@ def _widest_of(branches: Sequence[Branch], place: int, type: Type) -> Type:
 
 
 def _columns(block: Block, select: exp.Select) -> tuple[tuple[str, ...], tuple[Value, ...]]:
-    """The names and values of what is selected."""
+    """The names and values of the selected columns."""
     names: list[str] = []
     values: list[Value] = []
     for place, node in enumerate(select.expressions, start=1):
@@ -424,7 +424,7 @@ def _table(column: SourceColumn) -> exp.Identifier | None:
 
 
 def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
-    """The columns that `*` or `t.*` stands for; None if it is neither."""
+    """The columns of `*` or `t.*`; None for any other node."""
     if not isinstance(node, exp.Star) and not (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
         return None
     if block.groups is not None:
@@ -440,7 +440,7 @@ def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
 
 
 def _default_name(node: exp.Expression, place: int) -> str:
-    """The name of a column that has none: that of its function, or its place."""
+    """The name of a column without an alias: that of its aggregate, or its place."""
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, exp.AggFunc):
         names = {"logicaland": "bool_and", "logicalor": "bool_or", "groupconcat": "string_agg"}
@@ -452,7 +452,7 @@ def _source(
     translation: Translation, found: Stored, alias: exp.Identifier | None, columns: Sequence[exp.Identifier],
     node: exp.Expression,
 ) -> FromItem:  # fmt: skip
-    """The view as a source under its alias, with the columns renamed as the alias says."""
+    """The view as a source with its alias and the column names of the alias."""
     names = [new_name(translation.statement, each) for each in columns]
     if len(names) > len(found.names):
         translation.statement.refuse(
@@ -477,7 +477,7 @@ def _renamed(translation: Translation, table: CommonTable, names: tuple[str, ...
 
 
 def _checked_names(translation: Translation, names: Sequence[str], width: int, node: exp.Expression) -> tuple[str, ...]:
-    """The names, as many as there are columns and each once."""
+    """The names, if they are distinct and as many as the columns."""
     if len(names) != width:
         translation.statement.refuse(
             "wrong-arity", f"{len(names)} names for {width} columns", node, help="name every column of the query"
@@ -491,7 +491,7 @@ def _checked_names(translation: Translation, names: Sequence[str], width: int, n
 
 
 def _whole_common_table(query: exp.Expression) -> exp.Identifier | None:
-    """The name in `WITH … SELECT * FROM name`, if that is all."""
+    """The name in a query of the form `WITH … SELECT * FROM name`; None for any other query."""
     if not isinstance(query, exp.Select) or not query.args.get("with_"):
         return None
     if any(part and key not in ("with_", "expressions", "from_") for key, part in query.args.items()):
@@ -510,7 +510,7 @@ def _refers_to(query: exp.Expression, name: str) -> bool:
 
 
 def _refuse_parts(translation: Translation, query: exp.Expression, known: set[str]) -> None:
-    """Raises for clauses that have no counterpart."""
+    """Refuse clauses without a counterpart."""
     for key, part in query.args.items():
         if not part or key in known:
             continue

@@ -1,4 +1,4 @@
-"""A question in SQL: rules for its answer, and the order in which the rows are wanted."""
+"""Translate a query in SQL: rules for its answer, and the order of the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from upshot.syntax.ast import Constant, Rule
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """`rules` define the `answer` and the `helpers` it needs. The last `extra` columns of the answer only order it."""
+    """`rules` define the `answer` and its `helpers`. The last `extra` columns of the answer are only for its order."""
 
     answer: Schema
     helpers: Mapping[str, Schema]
@@ -40,9 +40,9 @@ class SqlQuery:
     limit: int | None = None
     offset: int = 0
     version: int | None = None
-    """The version that all its tables are read at, from `VERSION AS OF`."""
+    """The version of all tables, from `VERSION AS OF`."""
     reads_clock: bool = False
-    """The answer depends on the time at which it is asked for."""
+    """The answer depends on the current time."""
 
 
 def sql_query(
@@ -54,8 +54,8 @@ def sql_query(
     ordered: bool = True,
     live: bool = False,
 ) -> SqlQuery:
-    """The query of a text; `:name` takes the value of that name, as a constant, never as text. Unless it is `ordered`,
-    ORDER BY has no effect. `functors` are the functions of the user. A `live` query has no time."""
+    """Translate a query; `values` bind its parameters `:name`. Unless it is `ordered`, ORDER BY has no effect.
+    `functors` are the functions of the user. A `live` query has no current time."""
     script = read_script(text, "<query>")
     if script.mistakes:
         raise ProgramError(script.mistakes)
@@ -115,15 +115,15 @@ def _query(
 
 
 def _version(statement: Statement, tree: exp.Expression, constants: Mapping[str, Constant]) -> int | None:
-    """The version of `FROM r VERSION AS OF 7`, taken out of the tree; all tables must be read at the same one."""
+    """The version of `FROM r VERSION AS OF 7`, which is removed from the tree; it must be the same for all tables."""
     named = {each.alias for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name not in named]
     found: dict[int | None, exp.Table] = {}
     for table in tables:
-        asked = table.args.get("version")
-        if asked is not None and (asked.this != "VERSION" or asked.args.get("kind") != "AS OF"):
+        clause = table.args.get("version")
+        if clause is not None and (clause.this != "VERSION" or clause.args.get("kind") != "AS OF"):
             statement.unsupported("a version by time", table, help="name a version: `FROM r VERSION AS OF 7`")
-        number = row_count(statement, asked, constants, "VERSION AS OF")
+        number = row_count(statement, clause, constants, "VERSION AS OF")
         found.setdefault(number, table)
     if len(found) > 1:
         hint = "write the same `VERSION AS OF` behind every table; `db.changes` compares versions"
@@ -134,7 +134,7 @@ def _version(statement: Statement, tree: exp.Expression, constants: Mapping[str,
 
 
 def _constants(statement: Statement, values: Mapping[str, object]) -> dict[str, Constant]:
-    """The values that the query uses; those it does not use are refused."""
+    """The constants of the parameters; values of unknown parameters are refused."""
     used = {node.name for node in statement.tree.find_all(exp.Placeholder)}
     findings = Findings()
     found: dict[str, Constant] = {}

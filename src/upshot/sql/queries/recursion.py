@@ -1,7 +1,7 @@
-"""Forms of WITH RECURSIVE beside UNION: the least or greatest value of each group, and the columns of CYCLE and SEARCH.
+"""WITH RECURSIVE beyond UNION: the least or greatest value of each group, UNION ALL in bags, CYCLE and SEARCH.
 
-`SELECT a, min(b) FROM (… UNION …) AS q GROUP BY a` keeps one row for each `a`, the one with the least `b`: a view with
-a `min` column, which the checker accepts where a smaller `b` can only give smaller ones.
+`SELECT a, min(b) FROM (… UNION …) AS q GROUP BY a` has one row for each `a`, with the least `b`: a view with a `min`
+column, which the checker accepts if the recursion is monotone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _DEPTH_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class BestValues:
-    """A recursive union of which the best rows are kept: `columns` of the union in the order of the SELECT, under these
-    `names`, the one at `place` its least or greatest value."""
+    """A recursive union of which the best rows are kept: `columns` of the union in the order of the SELECT, with these
+    `names`; the column at `place` has the least or greatest value."""
 
     union: exp.Union
     columns: tuple[exp.Identifier, ...]
@@ -39,7 +39,7 @@ class BestValues:
     word: str
 
     def arranged(self, statement: Statement, rows: RowSet, names: Sequence[str]) -> RowSet:
-        """The rows of a side of the union, whose first side has these names, with the columns of the SELECT."""
+        """The rows of a side of the union with the columns of the SELECT; `names` are those of its first side."""
         known = [new_name(statement, each) for each in self.given] + list(names[len(self.given) :])
         places = []
         for column in self.columns:
@@ -56,7 +56,7 @@ class BestValues:
 
 
 def best_values(query: exp.Expression) -> BestValues | None:
-    """The best rows of a union, if the query groups it and does nothing else."""
+    """The best values of a union, if the query only groups it; None for any other query."""
     if not isinstance(query, exp.Select) or query.args.get("group") is None:
         return None
     if any(part and key not in ("expressions", "from_", "group") for key, part in query.args.items()):
@@ -104,7 +104,7 @@ def _numbered(key: exp.Expression, columns: Sequence[exp.Identifier]) -> str:
 
 
 def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
-    """Refuse `min` and `max` over the rows of one step of a recursion: they have a value over all of its rows only."""
+    """Refuse `min` and `max` over the rows of one step of a recursion: only those over all rows have a fixpoint."""
     name = common.args["alias"].this.name.lower()
     for select in common.this.find_all(exp.Select):
         sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
@@ -123,8 +123,8 @@ def refuse_extremes_of_steps(statement: Statement, common: exp.CTE) -> None:
 
 
 def with_derivations(translation: Translation, view: str, branches: Sequence[Branch]) -> list[Branch]:
-    """The branches of a recursive view with a further value: the path of a derivation, from the rows that it starts
-    with to those of the last step. Equal rows of different derivations have different paths."""
+    """The branches of a recursive view with one more value: the path of the derivation, from the rows of the first
+    query to those of the last step. Equal rows of different derivations have different paths."""
     made = []
     for number, branch in enumerate(branches):
         before = [each for each in branch.identity if _is_path(translation, view, each)]
@@ -145,7 +145,7 @@ def _is_path(translation: Translation, view: str, value: Value) -> bool:
 
 
 def _key_text(value: Value) -> Value:
-    """The sort key of the value, which says where it ends; NULL has one of its own."""
+    """The sort key of the value, which marks its end; NULL has a key too."""
     cases: list[Case] = []
     for case in value.cases:
         null, key = Constant("~", SYMBOL), Call("sort_key", (case.term,))
@@ -164,7 +164,7 @@ def _key_text(value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A recursion: its name, the query that starts it, the one that continues it, and the names of their columns."""
+    """A recursion: its name, its first query, its recursive query, and the names of their columns."""
 
     name: str
     start: exp.Expression
@@ -213,7 +213,7 @@ def _sides(statement: Statement, common: exp.CTE, clause: exp.RecursiveWithSearc
 def _with_cycle(
     statement: Statement, clause: exp.RecursiveWithSearch, sides: _Sides, table: str
 ) -> tuple[exp.Expression, list[str]]:
-    """A row on whose path its value has occurred has the mark, and nothing follows it."""
+    """A row whose value is on its path already is marked, and is not continued."""
     mark, path = (new_name(statement, clause.args[key]) for key in ("expression", "using"))
     yes, no = clause.args.get("to") or exp.true(), clause.args.get("default") or exp.false()
     key = _key(clause, "/")
@@ -231,7 +231,7 @@ def _with_cycle(
 def _with_order(
     statement: Statement, clause: exp.RecursiveWithSearch, sides: _Sides, table: str
 ) -> tuple[exp.Expression, list[str]]:
-    """A text that sorts the rows as a search finds them: the path to a row, or its depth before its value."""
+    """A text that sorts the rows in the order of the search: the path to a row, or its depth and its value."""
     order = new_name(statement, clause.args["expression"])
     here, key = exp.column(order), _key(clause, "")
     before: exp.Expression = here
@@ -252,14 +252,14 @@ def _with_order(
 
 
 def _columns(clause: exp.RecursiveWithSearch) -> list[exp.Identifier]:
-    """The columns by which it searches, or finds a row again."""
+    """The columns of SEARCH BY, or those that identify a row of CYCLE."""
     column = clause.this
     names = column.name.split(JOINED)
     return [exp.to_identifier(name, quoted=True) for name in names] if len(names) > 1 else [column]
 
 
 def _key(clause: exp.RecursiveWithSearch, end: str) -> exp.Expression:
-    """The sort keys of the columns, joined; that of NULL is behind all others."""
+    """The sort keys of the columns, joined; NULL is last."""
     found: list[exp.Expression] = [
         exp.Coalesce(
             this=exp.Anonymous(this=SORT_KEY, expressions=[exp.Column(this=column.copy())]), expressions=[_text("~")]
@@ -280,7 +280,7 @@ def _joined(left: exp.Expression, right: exp.Expression) -> exp.Expression:
 def _around(
     query: exp.Expression, names: Sequence[str], added: Sequence[tuple[exp.Expression, str]], kept: int | None = None
 ) -> exp.Expression:
-    """The query as a table with these names; its first columns, and others computed from them."""
+    """A query over the first columns of a query with these names, and columns computed from them."""
     columns = [exp.to_identifier(name, quoted=True) for name in names]
     table = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("rows_so_far"), columns=columns)

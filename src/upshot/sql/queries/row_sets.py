@@ -1,4 +1,4 @@
-"""The rows of queries: side by side, and as views."""
+"""The rows of queries: unions, and views of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from upshot.values.functions import RANGE
 
 @dataclass(frozen=True, slots=True)
 class RowSet:
-    """The rows of a query: names and types of the columns, and the branches that give them. Different branches may give
-    the same row."""
+    """The rows of a query: the names of its columns, and branches. Different branches may have equal rows."""
 
     names: tuple[str, ...]
     branches: tuple[Branch, ...]
@@ -38,7 +37,7 @@ class RowSet:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A query as a view; the last `hidden` columns tell rows apart that look alike."""
+    """A query as a view; the last `hidden` columns distinguish equal rows."""
 
     relation: str
     names: tuple[str, ...]
@@ -46,7 +45,7 @@ class Stored:
 
 
 def as_view(translation: Translation, rows: RowSet, purpose: str) -> Stored:
-    """The rows as a view, with what tells them apart behind their columns."""
+    """The rows as a view, with hidden columns that distinguish equal rows."""
     types, extra = rows.types(translation), identity_types(rows)
     width = len(extra)
     taken: list[str] = []
@@ -58,7 +57,7 @@ def as_view(translation: Translation, rows: RowSet, purpose: str) -> Stored:
 
 
 def identity_types(rows: RowSet) -> list[Type]:
-    """The types of the values that tell the rows apart."""
+    """The types of the values that distinguish equal rows."""
     found: list[Type] = []
     for place in range(len(rows.branches[0].identity)):
         types = (branch.identity[place].type for branch in rows.branches)
@@ -73,7 +72,7 @@ def all_of(translation: Translation, found: Stored) -> RowSet:
 
 
 def repeated(translation: Translation, found: Stored, names: tuple[str, ...]) -> RowSet:
-    """The rows of a view, each as often as its last column says; the number of a copy tells it from the others."""
+    """The rows of a view, with as many copies as its last column; the number of a copy distinguishes it."""
     source = translation.source(found.relation, "", found.names, found.hidden)
     *columns, times = source.columns
     values, copy = tuple(plain(c.term, c.type) for c in columns), translation.variable("copy")
@@ -86,7 +85,7 @@ def repeated(translation: Translation, found: Stored, names: tuple[str, ...]) ->
 
 
 def united(translation: Translation, parts: Sequence[RowSet], node: exp.Expression, *, bag: bool) -> RowSet:
-    """The rows of all parts; with `bag`, a number tells from which branch a row is."""
+    """The rows of all parts; with `bag`, the number of the branch distinguishes equal rows."""
     alike = aligned(translation, parts, node)
     branches = [branch for rows in alike for branch in rows.branches]
     if bag:
@@ -106,7 +105,7 @@ def _nullable(value: Value) -> Type:
 
 
 def aligned(translation: Translation, parts: Sequence[RowSet], node: exp.Expression) -> list[RowSet]:
-    """The parts with columns of the same types."""
+    """The parts with their columns converted to common types."""
     widths = {len(rows.names) for rows in parts}
     if len(widths) > 1:
         listed = " and ".join(str(len(rows.names)) for rows in parts)
@@ -137,7 +136,7 @@ def _coerced(translation: Translation, branch: Branch, types: Sequence[Type | No
 def typed_like(
     translation: Translation, parts: Sequence[RowSet], types: Sequence[Type], node: exp.Expression
 ) -> list[Branch]:
-    """The branches of all parts, in types that the first part has fixed."""
+    """The branches of all parts, with the types of the first part."""
     found = [branch for rows in aligned(translation, parts, node) for branch in rows.branches]
     for place, type in enumerate(types):
         for branch in found:

@@ -1,4 +1,4 @@
-"""The sources of FROM: relations whose columns have variables, and the scopes in which their names are looked up."""
+"""The sources of FROM, with a variable for each column, and scopes that resolve names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from upshot.syntax.ast import Atom, Variable
 
 @dataclass(slots=True)
 class SourceColumn:
-    """`term` changes when the column is found to equal another; then `type` takes no NULL. A `shadowed` column is only
-    found by its table's name: USING has merged it with another, which is `merged` and comes first in `*`."""
+    """`term` changes if the column is unified with another; then `type` becomes required. A `shadowed` column can only
+    be qualified: USING has merged it with another, which is `merged` and precedes the others in `*`."""
 
     table: str
     name: str
@@ -30,7 +30,7 @@ class SourceColumn:
 
 @dataclass(slots=True)
 class FromItem:
-    """A relation of FROM. `hidden` are its columns without a name, which tell rows apart that look alike."""
+    """A relation of FROM. `hidden` are its columns without a name, which distinguish equal rows."""
 
     relation: str
     columns: list[SourceColumn]
@@ -67,12 +67,12 @@ class Scope:
         return list(dict.fromkeys(column.table for column in self.columns() if column.table))
 
     def star(self) -> list[SourceColumn]:
-        """The columns that `*` stands for."""
+        """The columns of `*`."""
         shown = [column for column in self.columns() if not column.shadowed]
         return sorted(shown, key=lambda column: not column.merged)
 
     def column(self, statement: Statement, node: exp.Column) -> SourceColumn:
-        """The column that is meant, of this scope or of the nearest around it that has one."""
+        """The column of this name in this scope, or in the innermost scope around it that has one."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.own(statement, node)
@@ -82,7 +82,7 @@ class Scope:
         return self._unknown(statement, node)
 
     def own(self, statement: Statement, node: exp.Column) -> SourceColumn | None:
-        """The column of this very scope that is meant, None if it has none of that name."""
+        """The column of this name in this scope itself; None if there is none."""
         table, name = node.args.get("table"), node.this
         if node.args.get("db") is not None:
             statement.refuse("sql-name", "a schema stands before the table", node, help="there are no schemas")

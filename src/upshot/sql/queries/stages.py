@@ -1,6 +1,6 @@
-"""Values with many cases, computed in a view before they are used: the rules for them then add up, and do not multiply.
+"""Compute values with many cases in a view before they are used: then the numbers of rules add up, and do not multiply.
 
-The view has all that tells the rows of a SELECT, so that what comes after reads it in place of the tables.
+The view has all variables of the SELECT, so that it replaces the tables.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from upshot.sql.queries.block import Block
 
 MOST_RULES = 8
-"""Up to so many rules a value is written into the rules that use it."""
+"""The most rules for which a value is inlined into the rules that use it."""
 
 
 def weight(value: Value) -> int:
-    """The rules that the cases of a value take."""
+    """The number of rules for the cases of a value."""
     return sum(prod(map(_alternatives, case.when)) for case in value.cases)
 
 
@@ -37,14 +37,14 @@ def _alternatives(formula: Formula) -> int:
 
 
 def staged(block: Block, value: Value) -> Value:
-    """The value, as a variable of a view if it has many cases and the block has a place for one."""
+    """The value, as a variable of a view if it has many cases and the block can have one."""
     if value.type is None or weight(value) <= MOST_RULES or not _has_place(block, [value]):
         return value
     return _stage(block, value)
 
 
 def staged_columns(block: Block, values: Sequence[Value]) -> tuple[Value, ...]:
-    """The columns of a SELECT, with those of most cases in views until few combinations are left."""
+    """The columns of a SELECT; those with most cases are computed in views until few combinations remain."""
     made = list(values)
     while prod(map(weight, made)) > MOST_RULES:
         place = max(range(len(made)), key=lambda at: weight(made[at]))
@@ -56,7 +56,7 @@ def staged_columns(block: Block, values: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _has_place(block: Block, values: Sequence[Value]) -> bool:
-    """True where nothing depends on the rows of a query around."""
+    """Test whether the block can have a view: it uses no values of outer queries."""
     nodes = Branch(block.parts, tuple(values)).nodes
     return not block.translation.correlated(block.scope, nodes) and bool(block.scope.sources)
 

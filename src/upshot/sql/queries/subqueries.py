@@ -1,5 +1,4 @@
-"""Queries inside conditions and expressions: EXISTS, IN, ANY, ALL and single values, whatever they use of the query
-around them."""
+"""Queries inside conditions and expressions: EXISTS, IN, ANY, ALL and scalar subqueries, correlated or not."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def type_of_constant(constant: Constant) -> Type | None:
-    """The type of a value that Python gives."""
+    """The type of a Python value."""
     if constant.value is None:
         return None
     if isinstance(constant.value, tuple | list | dict):
@@ -48,7 +47,7 @@ def _has_one_row(query: exp.Select) -> bool:
 
 
 def _branches(block: Block, query: exp.Expression) -> list[Branch]:
-    """The rows of a query inside the block, which may use its columns."""
+    """The rows of a subquery, which may use the columns of the block."""
     return block.translation.reader.branches(block.translation, query, block.scope)
 
 
@@ -56,7 +55,7 @@ def _branches(block: Block, query: exp.Expression) -> list[Branch]:
 
 
 def exists(block: Block, node: exp.Exists) -> tuple[Formula, Formula]:
-    """The formulas for the query having a row and having none."""
+    """The formulas for the query having a row, and for its having none."""
     query = inner_query(node.this)
     if isinstance(query, exp.Select) and _has_one_row(query):
         return TRUE, FALSE
@@ -65,7 +64,7 @@ def exists(block: Block, node: exp.Exists) -> tuple[Formula, Formula]:
 
 
 def present(block: Block, purpose: str, branches: Sequence[Branch]) -> tuple[Formula, Formula]:
-    """The condition that one of the branches has a row, for the values of the outer queries, and its negation."""
+    """The condition that one of the branches has a row for the values of the outer queries, and its negation."""
     found, keys = _keyed(block, purpose, branches, 0)
     return found.probe(keys)
 
@@ -73,7 +72,7 @@ def present(block: Block, purpose: str, branches: Sequence[Branch]) -> tuple[For
 def _keyed(
     block: Block, purpose: str, branches: Sequence[Branch], width: int, names: Sequence[str] = ()
 ) -> tuple[Presence, list[Variable]]:
-    """The rows of the branches, by the values that they use of the outer queries, and these values."""
+    """The rows of the branches with the values of outer queries that they use, and these values."""
     translation, inner = block.translation, Scope(block.scope)
     keys = translation.correlated(inner, (node for branch in branches for node in branch.nodes))
     own = [
@@ -96,8 +95,8 @@ def member(block: Block, node: exp.In, *, value: bool, certain: bool) -> Formula
         return _any(block, "=", node, list(node.this.expressions), node.args["query"], value=value, certain=certain)
     subject, branches = _comparable(block, node, _branches(block, inner_query(node.args["query"])))
     has_null = any(branch.values[0].nullable for branch in branches)
-    # NULL equals nothing, so it is no row to be found: inside another subquery the literal may be the only one that
-    # binds the value.
+    # NULL equals nothing, so rows with NULL are left out: inside another subquery this literal may be the only one
+    # that binds the value.
     equal = [Branch((*branch.parts, *_given(branch.values[0])), branch.values) for branch in branches]
     true, keys = _keyed(block, "in", equal, 1, ["value"])
     if value is certain or not (subject.nullable or has_null):
@@ -130,7 +129,7 @@ def _null(value: Value) -> tuple[Formula, ...]:
 
 
 def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple[Value, list[Branch]]:
-    """The value that is looked for and the rows, in one type."""
+    """The value and the rows, converted to one type."""
     for branch in branches:
         if len(branch.values) != 1:
             block.statement.refuse(
@@ -142,7 +141,7 @@ def _comparable(block: Block, node: exp.In, branches: Sequence[Branch]) -> tuple
 
 
 def _by_case(subject: Value, rows: Presence, keys: Sequence[Variable], *, present: bool) -> Formula:
-    """The formula for a row equal to the value, or for none."""
+    """The formula for the presence, or absence, of a row equal to the value."""
     found = []
     for case in subject.cases:
         there, missing = rows.probe([*keys, case.term])
@@ -160,9 +159,8 @@ def quantified(block: Block, op: str, node: exp.Expression, *, value: bool, cert
     if not isinstance(query, exp.Query | exp.Subquery):
         block.statement.unsupported("ANY and ALL of a list", wanted, help="use IN, or a query")
     if isinstance(wanted, exp.All):
-        # All of them are so if and only if there is none that is not.
-        from_all = OPPOSITE[op]
-        return _any(block, from_all, node, left, query, value=not value, certain=certain)
+        # All rows satisfy a comparison if and only if no row satisfies the opposite one.
+        return _any(block, OPPOSITE[op], node, left, query, value=not value, certain=certain)
     return _any(block, op, node, left, query, value=value, certain=certain)
 
 
@@ -170,7 +168,7 @@ def _any(
     block: Block, op: str, node: exp.Expression, left: Sequence[exp.Expression], query: exp.Expr, *,
     value: bool, certain: bool,
 ) -> Formula:  # fmt: skip
-    """The formula for a row that satisfies the comparison: true if one does, false if all certainly do not."""
+    """The formula for the presence of a row that satisfies the comparison."""
     branches = _branches(block, inner_query(query))
     made = []
     for branch in branches:
@@ -218,7 +216,8 @@ def listed(
 
 
 def scalar(block: Block, node: exp.Subquery) -> Value:
-    """The value of a query of one column that has at most one row, whatever its tables hold; NULL if it has none."""
+    """The value of a scalar subquery; NULL if it has no row. It must have at most one row, whatever its tables
+    contain."""
     query = inner_query(node)
     if isinstance(query, exp.Select) and len(query.expressions) == 1 and _has_one_row(query):
         branch = block.translation.reader.scalar(block, query)

@@ -1,4 +1,4 @@
-"""CREATE TABLE as a declaration: columns, keys, and constraints as far as declarations have them."""
+"""Translate CREATE TABLE to a declaration: columns, keys, and constraints."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _TableParts:
     """Columns of CHAR(n), whose values have no blanks at the end."""
 
     def column(self, identifier: exp.Expression) -> str:
-        """The column that a constraint names."""
+        """The column of a constraint."""
         inner = identifier.this if not isinstance(identifier, exp.Identifier) else identifier
         inner = inner.this if isinstance(inner, exp.Column) else inner
         found = chosen(inner, self.types) if isinstance(inner, exp.Identifier) else []
@@ -115,7 +115,7 @@ def _column(table: _TableParts, definition: exp.ColumnDef) -> None:
 
 
 def _of_column(table: _TableParts, definition: exp.ColumnDef, constraint: exp.Expression) -> None:
-    """A constraint that stands with a column."""
+    """A constraint of a column."""
     column = table.column(definition.this)
     kind = constraint.args.get("kind")
     name = constraint.args.get("this")
@@ -212,7 +212,7 @@ def _declared(
 
 
 def _unique(table: _TableParts, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression) -> Determines:
-    """UNIQUE of columns that can be NULL: rows that agree on them agree on all others, so that they are one row."""
+    """UNIQUE over nullable columns: they determine all other columns, so that equal rows are one row."""
     others = tuple(name for name in types if name not in names)
     if not others or any(types[name].nullable for name in others):
         table.statement.unsupported(
@@ -251,7 +251,7 @@ def _only_key(schema: Schema) -> tuple[str, ...]:
 
 
 def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression) -> ValueCheck:
-    """A condition on one row, which it must not make false."""
+    """A condition that no row may make false."""
     columns = [SourceColumn(schema.name, c.name, Variable(c.name), c.type) for c in schema.columns]
     translation = Translation(table.statement, {schema.name: schema}, schema.name, QueryReader())
     scope = Scope(None, [FromItem(schema.name, columns)])
@@ -265,8 +265,8 @@ def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression)
 
 
 def _condition(block: Block, node: exp.Expression) -> Formula:
-    """The condition that no row may make false. A condition without cases is used as it is: NULL leaves a check open.
-    Any other becomes the negation of the cases that make it false."""
+    """The formula of a CHECK, which is satisfied if it is unknown. A simple condition is translated directly; any other
+    one becomes the negation of its being false."""
     if all(isinstance(each, _PLAIN) or _is_null_test(each) for each in node.walk()):
         return block.holds(node, value=True, certain=True)
     false = block.holds(node, value=False, certain=True)

@@ -1,8 +1,8 @@
-"""Window functions: the rows of the SELECT become a view, and each partition of it one text in which every row finds
-its value. A change costs the partitions it touches.
+"""Window functions: the rows of the SELECT become a view, and each of its partitions a sequence of lines, from which a
+function computes the value of a row. The cost of a change is that of its partitions.
 
-Rows that are alike in ORDER BY follow the order of the rows they come from, column by column, so that there is always
-one answer, also for `row_number` and `lag`.
+Rows that are equal in ORDER BY are sorted by the columns of the rows that they are derived from, so that the result is
+deterministic, also for `row_number` and `lag`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _windows(node: exp.Expression) -> list[exp.Window]:
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns that the inner query selects, by their SQL text, under generated names."""
+    """The columns of the inner query, by their SQL text, with generated names."""
 
     nodes: dict[str, exp.Expression] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A window function: its name, its frame or distance, its argument, and what partitions and orders the rows."""
+    """A window function: its name, its frame or distance, its argument, its partition and its order."""
 
     node: exp.Window
     function: str
@@ -89,7 +89,7 @@ class _Window:
 def windowed(
     reader: QueryReader, translation: Translation, select: exp.Select, around: Scope | None
 ) -> tuple[Block, exp.Select]:
-    """The block in which the columns of the SELECT have values, and the SELECT as it is to be read there."""
+    """The block with the values of the windows, and the SELECT over it."""
     columns, windows = _Columns(), list[_Window]()
     named = {each.this.name.lower(): each for each in select.args.get("windows") or []}
     shown: list[exp.Expression] = []
@@ -125,7 +125,7 @@ def _expanded(shown: Sequence[exp.Expression], stored: Stored, added: int) -> It
 
 
 def _named(node: exp.Expression, made: exp.Expression) -> exp.Expression:
-    """The column under the name that it would have had."""
+    """The column with its name in the original SELECT."""
     if isinstance(node, exp.Alias):
         return made
     inner = unwrapped(node)
@@ -180,7 +180,7 @@ def _read(translation: Translation, node: exp.Window, columns: _Columns, named: 
 
 
 def _base(translation: Translation, node: exp.Window, named: dict[str, exp.Expression]) -> exp.Expression | None:
-    """The window that it is based on, by its name in WINDOW."""
+    """The window of WINDOW that this one is based on."""
     alias = node.args.get("alias")
     if alias is None:
         return None
@@ -228,7 +228,8 @@ def _number(translation: Translation, node: exp.Expression | None, window: exp.W
 
 
 def _frame(translation: Translation, node: exp.Window, *, ordered: bool) -> str:
-    """From the first row: `range` up to the last that is alike, `rows` up to the row itself, `all` to the end."""
+    """The frame: from the first row to the last equal one (`range`), to the row itself (`rows`) or to the end (`all`),
+    or two bounds."""
     spec = node.args.get("spec")
     if spec is None:
         return "range" if ordered else "all"
@@ -255,7 +256,7 @@ def _frame(translation: Translation, node: exp.Window, *, ordered: bool) -> str:
 
 
 def _bound(word: str, side: str) -> int | str | None:
-    """The distance from the current row, None for the end of the partition, `?` for what is no number of rows."""
+    """The distance from the current row, None for the end of the partition, `?` for any other bound."""
     sign = -1 if side == "PRECEDING" else 1
     if word == "UNBOUNDED":
         return None
@@ -266,7 +267,7 @@ def _bound(word: str, side: str) -> int | str | None:
 
 
 def _valued(translation: Translation, stored: Stored, windows: Sequence[_Window]) -> Block:
-    """The block over the rows and their lines in the windows; the values of the windows are known by their names."""
+    """The block over the rows and their lines; its groups are the values of the windows."""
     source = translation.source(stored.relation, "", stored.names, stored.hidden)
     block = Block(translation, Scope(None, [source]))
     wanted: list[Value] = []
@@ -307,7 +308,7 @@ def _line(block: Block, window: _Window, source: FromItem) -> Value:
 
 
 def _field(block: Block, window: _Window) -> Value:
-    """The value that a row brings: `N`, or `V` and its text."""
+    """The argument of the function in a row: `N` for NULL, or `V` and the value as text."""
     if window.argument is None:
         return plain(Constant("N", SYMBOL), SYMBOL)
     value = _argument(block, window)
@@ -337,7 +338,7 @@ def _argument(block: Block, window: _Window) -> Value:
 
 
 def _value(made: Block, block: Block, window: _Window, place: tuple[str, int], at: tuple[Variable, Variable]) -> Value:
-    """The value of the window for a row, by conditions that are added to the block."""
+    """The value of the window for a row; its conditions are added to the block."""
     translation = made.translation
     relation, first = place
     part, line = at
