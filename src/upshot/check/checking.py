@@ -30,34 +30,12 @@ from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
-from upshot.syntax.ast import (
-    Activation,
-    ActiveRule,
-    Aggregate,
-    Atom,
-    Call,
-    Constant,
-    Declaration,
-    Deny,
-    DenyPolicy,
-    Directive,
-    DisjunctiveRule,
-    FunctorDeclaration,
-    Ignored,
-    Item,
-    Program,
-    Rule,
-    Subsumption,
-    TypeDeclaration,
-    Variable,
-    ViewDirective,
-    subterms,
-)
+from upshot.syntax import ast
 from upshot.values.functions import RANGE
 from upshot.values.functors import is_functor
 
 
-def check(program: Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgram:
+def check(program: ast.Program, before: KnownRules = NOTHING_KNOWN) -> CheckedProgram:
     """Resolve, type and stratify a program; raise `ProgramError` with all its errors. Rules that were checked `before`
     are not checked again."""
     findings = Findings()
@@ -125,22 +103,22 @@ def _active_rules(items: _Items, views: Sequence[Clause], maker: ClauseMaker, na
 class _Items:
     """The items of a program by kind, each kind in the order of the text."""
 
-    types: list[TypeDeclaration]
-    declarations: list[Declaration]
-    rules: list[Rule]
-    subsumptions: list[Subsumption]
-    functors: list[FunctorDeclaration]
-    disjunctive: list[DisjunctiveRule]
-    denies: list[Deny]
-    policies: list[DenyPolicy]
-    directives: list[Directive]
-    views: list[ViewDirective]
-    active: list[ActiveRule]
-    activations: list[Activation]
-    ignored: list[Ignored]
+    types: list[ast.TypeDeclaration]
+    declarations: list[ast.Declaration]
+    rules: list[ast.Rule]
+    subsumptions: list[ast.Subsumption]
+    functors: list[ast.FunctorDeclaration]
+    disjunctive: list[ast.DisjunctiveRule]
+    denies: list[ast.Deny]
+    policies: list[ast.DenyPolicy]
+    directives: list[ast.Directive]
+    views: list[ast.ViewDirective]
+    active: list[ast.ActiveRule]
+    activations: list[ast.Activation]
+    ignored: list[ast.Ignored]
 
     @staticmethod
-    def of(items: Iterable[Item]) -> _Items:
+    def of(items: Iterable[ast.Item]) -> _Items:
         found: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
         for item in items:
             found[type(item)].append(item)
@@ -185,14 +163,23 @@ class _Items:
 
 
 _KINDS = (
-    *(TypeDeclaration, Declaration, Rule, Subsumption, FunctorDeclaration, DisjunctiveRule, Deny, DenyPolicy),
-    *(Directive, ViewDirective, ActiveRule, Activation, Ignored),
+    *(
+        ast.TypeDeclaration,
+        ast.Declaration,
+        ast.Rule,
+        ast.Subsumption,
+        ast.FunctorDeclaration,
+        ast.DisjunctiveRule,
+        ast.Deny,
+        ast.DenyPolicy,
+    ),
+    *(ast.Directive, ast.ViewDirective, ast.ActiveRule, ast.Activation, ast.Ignored),
 )
 """The kinds of items, in the order of the fields of `_Items`."""
 _CALLERS = ("subsumptions", "disjunctive", "denies", "active")
 
 
-def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
+def _note_ignored(ignored: Iterable[ast.Ignored], findings: Findings) -> None:
     for item in ignored:
         if item.text.startswith('.pragma "magic-transform"'):
             continue  # `upshot run` honors it
@@ -212,20 +199,20 @@ def _note_ignored(ignored: Iterable[Ignored], findings: Findings) -> None:
         )
 
 
-def _is_fact(rule: Rule) -> bool:
+def _is_fact(rule: ast.Rule) -> bool:
     """Test whether the rule is a fact; one with an aggregate, a range or a function of the user is a rule without
     literals."""
     return rule.body is None and not any(
-        isinstance(t, Aggregate) or (isinstance(t, Call) and (is_functor(t.function) or t.function == RANGE))
+        isinstance(t, ast.Aggregate) or (isinstance(t, ast.Call) and (is_functor(t.function) or t.function == RANGE))
         for head in rule.heads
         for a in head.args
-        for t in subterms(a)
+        for t in ast.subterms(a)
     )
 
 
-def _assign_roles(known: Relations, rules: Iterable[Rule | DisjunctiveRule]) -> None:
+def _assign_roles(known: Relations, rules: Iterable[ast.Rule | ast.DisjunctiveRule]) -> None:
     for rule in rules:
-        if isinstance(rule, DisjunctiveRule) or not _is_fact(rule):
+        if isinstance(rule, ast.DisjunctiveRule) or not _is_fact(rule):
             for head in rule.heads:
                 schema = known.schemas.get(head.relation)
                 if schema is not None and schema.role is Role.BASE:
@@ -233,7 +220,7 @@ def _assign_roles(known: Relations, rules: Iterable[Rule | DisjunctiveRule]) -> 
 
 
 def _input_parts(
-    known: Relations, denied: frozenset[str], directives: Iterable[Directive], loaded: Mapping[str, str]
+    known: Relations, denied: frozenset[str], directives: Iterable[ast.Directive], loaded: Mapping[str, str]
 ) -> dict[str, str]:
     """A hidden base relation for every view that is also read from a file; `loaded` maps views to the relations that
     take these rows instead."""
@@ -257,10 +244,10 @@ def _loads(known: Relations, special: Expanded, input_part: Mapping[str, str]) -
 
 
 def _load_clause(schema: Schema, part: str) -> Clause:
-    args = tuple(Variable(f"X{i}", span=schema.span) for i in range(1, schema.arity + 1))
+    args = tuple(ast.Variable(f"X{i}", span=schema.span) for i in range(1, schema.arity + 1))
     types = {a.name: c.type for a, c in zip(args, schema.columns, strict=True)}
-    head = Atom(schema.name, args, span=schema.span)
-    return Clause(head, (Atom(part, args, span=schema.span),), types, schema.span)
+    head = ast.Atom(schema.name, args, span=schema.span)
+    return Clause(head, (ast.Atom(part, args, span=schema.span),), types, schema.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +259,7 @@ class _Made:
     known: dict[int, KnownRule] = field(default_factory=dict)
 
 
-def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier: Mapping[int, KnownRule]) -> _Made:
+def _rules(rules: Sequence[ast.Rule], maker: ClauseMaker, names: NameCheck, earlier: Mapping[int, KnownRule]) -> _Made:
     """The clauses of the rules; those of rules in `earlier` are reused."""
     made = _Made()
     for rule in rules:
@@ -294,14 +281,14 @@ def _rules(rules: Sequence[Rule], maker: ClauseMaker, names: NameCheck, earlier:
     return made
 
 
-def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMaker, names: NameCheck) -> None:
+def _check_left_out(left_out: Undecided, items: Sequence[ast.Item], maker: ClauseMaker, names: NameCheck) -> None:
     """Report errors in rules that are not maintained, and active rules that read undecided relations."""
     refuse_qualifiers(left_out, items, maker.findings)
     for rule in left_out.rules:
         for head in rule.heads:
-            _rule(Rule((head,), rule.body if rule.body is not None else TRUE, span=rule.span), maker, names)
+            _rule(ast.Rule((head,), rule.body if rule.body is not None else TRUE, span=rule.span), maker, names)
     constraint_clauses(left_out.denies, maker, names)
-    for each in (item for item in items if isinstance(item, ActiveRule)):
+    for each in (item for item in items if isinstance(item, ast.ActiveRule)):
         nodes = [node for node in (each.condition, each.event.atom if each.event else None) if node is not None]
         for atom in (atom for node in nodes for atom in atoms(node) if atom.relation in left_out.relations):
             maker.findings.error(
@@ -314,7 +301,7 @@ def _check_left_out(left_out: Undecided, items: Sequence[Item], maker: ClauseMak
 
 
 def _policies(
-    names: Iterable[str], left_out: Undecided, policies: Iterable[DenyPolicy], findings: Findings
+    names: Iterable[str], left_out: Undecided, policies: Iterable[ast.DenyPolicy], findings: Findings
 ) -> dict[str, Constraint]:
     """The constraints that are maintained. One over undecided relations may have a policy too, for `db.models`."""
     others = {each.head.relation for each in left_out.denies}
@@ -323,8 +310,8 @@ def _policies(
 
 
 def _fact(
-    head: Atom,
-    rule: Rule,
+    head: ast.Atom,
+    rule: ast.Rule,
     maker: ClauseMaker,
     names: NameCheck,
     clauses: list[Clause],
@@ -345,13 +332,13 @@ def _fact(
     if clause is None:
         return
     if is_base:
-        values = tuple(a.value for a in clause.head.args if isinstance(a, Constant))
+        values = tuple(a.value for a in clause.head.args if isinstance(a, ast.Constant))
         facts.setdefault(head.relation, []).append(values)
     else:
         clauses.append(clause)
 
 
-def _rule(rule: Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
+def _rule(rule: ast.Rule, maker: ClauseMaker, names: NameCheck) -> list[Clause]:
     findings = maker.findings
     start = findings.reported
     shallow = [names.head(head) for head in rule.heads]
@@ -407,7 +394,7 @@ _DOUBTFUL = {
 """Errors that a syntax error in another item may have caused: they are not reported along with it."""
 
 
-def with_findings(error: ProgramError, understood: Program) -> ProgramError:
+def with_findings(error: ProgramError, understood: ast.Program) -> ProgramError:
     """The syntax errors of a text, together with the errors that `check` finds in the part that could be parsed."""
     try:
         check(understood)

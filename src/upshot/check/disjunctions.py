@@ -13,20 +13,7 @@ from upshot.check.equivalences import EQREL
 from upshot.check.findings import Findings
 from upshot.check.names.variables import atoms, walk
 from upshot.check.strata import Need, needs, order, unstratified
-from upshot.syntax.ast import (
-    Aggregate,
-    Declaration,
-    Deny,
-    DenyPolicy,
-    DisjunctiveRule,
-    ForeignKey,
-    Formula,
-    Item,
-    Rule,
-    Subsumption,
-    Term,
-    ViewDirective,
-)
+from upshot.syntax import ast
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +21,20 @@ class Undecided:
     """`relations`: those whose rows differ from model to model. `rules` and `denies`: all that use one of them."""
 
     relations: frozenset[str] = frozenset()
-    rules: tuple[Rule | DisjunctiveRule, ...] = ()
-    denies: tuple[Deny, ...] = ()
+    rules: tuple[ast.Rule | ast.DisjunctiveRule, ...] = ()
+    denies: tuple[ast.Deny, ...] = ()
 
 
 def undecided(
-    rules: Sequence[Rule], disjunctive: Sequence[DisjunctiveRule], denies: Sequence[Deny], findings: Findings
+    rules: Sequence[ast.Rule],
+    disjunctive: Sequence[ast.DisjunctiveRule],
+    denies: Sequence[ast.Deny],
+    findings: Findings,
 ) -> Undecided:
     """The part of a program that depends on rules with alternatives; its errors are in the findings."""
     if not disjunctive:
         return Undecided()
-    every: list[Rule | DisjunctiveRule] = [*rules, *disjunctive]
+    every: list[ast.Rule | ast.DisjunctiveRule] = [*rules, *disjunctive]
     found = [need for rule in every for need in _needs(rule)]
     names = {head.relation for rule in disjunctive for head in rule.heads}
     grown = True
@@ -57,25 +47,25 @@ def undecided(
     views = list(dict.fromkeys(head.relation for rule in every for head in rule.heads))
     for wrong in unstratified(order(views, found), found):
         findings.include(wrong)
-    bodies: list[Formula | None] = [*(each.body for each in part), *(each.body for each in denied)]
+    bodies: list[ast.Formula | None] = [*(each.body for each in part), *(each.body for each in denied)]
     for body in bodies:
         _refuse_aggregates(body, names, findings)
     return Undecided(frozenset(names), part, denied)
 
 
-def _needs(rule: Rule | DisjunctiveRule) -> Iterable[Need]:
+def _needs(rule: ast.Rule | ast.DisjunctiveRule) -> Iterable[Need]:
     """The relations that each head uses; alternatives of one head depend on each other."""
     body = [] if rule.body is None else [rule.body]
     for head in rule.heads:
         yield from needs(head.relation, [*body, *head.args])
-        if isinstance(rule, DisjunctiveRule):
+        if isinstance(rule, ast.DisjunctiveRule):
             yield from (Need(head.relation, other.relation, "", other.span) for other in rule.heads if other != head)
 
 
-def _refuse_aggregates(body: Formula | None, names: Iterable[str], findings: Findings) -> None:
-    nodes: Iterable[Formula | Term] = () if body is None else walk(body)
+def _refuse_aggregates(body: ast.Formula | None, names: Iterable[str], findings: Findings) -> None:
+    nodes: Iterable[ast.Formula | ast.Term] = () if body is None else walk(body)
     for node in nodes:
-        if isinstance(node, Aggregate) and any(atom.relation in names for atom in atoms(node.body)):
+        if isinstance(node, ast.Aggregate) and any(atom.relation in names for atom in atoms(node.body)):
             findings.error(
                 "aggregate-of-alternatives",
                 "this aggregate is over a relation that depends on a rule with alternatives",
@@ -85,13 +75,13 @@ def _refuse_aggregates(body: Formula | None, names: Iterable[str], findings: Fin
             )
 
 
-def refuse_qualifiers(part: Undecided, items: Iterable[Item], findings: Findings) -> None:
+def refuse_qualifiers(part: Undecided, items: Iterable[ast.Item], findings: Findings) -> None:
     """Report properties of undecided relations, or of constraints over one, that cannot be maintained: only rules and
     constraints define models."""
     denied = {each.head.relation for each in part.denies}
     for item in items if part.relations else ():
         for name, words in _qualifiers(item):
-            if name in part.relations or (isinstance(item, DenyPolicy) and name in denied):
+            if name in part.relations or (isinstance(item, ast.DenyPolicy) and name in denied):
                 findings.error(
                     "unsupported-alternatives",
                     f"{words} cannot be kept for `{name}`, which depends on a rule with alternatives in its head",
@@ -101,22 +91,22 @@ def refuse_qualifiers(part: Undecided, items: Iterable[Item], findings: Findings
                 )
 
 
-def _qualifiers(item: Item) -> Iterator[tuple[str, str]]:
+def _qualifiers(item: ast.Item) -> Iterator[tuple[str, str]]:
     """The relations or constraints for which an item states other properties than columns and rules, and their names in
     messages."""
     match item:
-        case Declaration(name=name):
+        case ast.Declaration(name=name):
             yield from ((name, f"`{each.lattice}`") for each in item.attributes if each.lattice not in ("", "union"))
             yield from ((name, f"`{each}`") for each in item.qualifiers if each == EQREL)
             yield from ((name, "`choice-domain`") for _ in item.choice[:1])
             yield from ((name, "a key") for _ in item.keys[:1])
             yield from ((name, "a constraint of its declaration") for _ in item.constraints[:1])
             for each in item.constraints:
-                if isinstance(each, ForeignKey) and each.relation != name:
+                if isinstance(each, ast.ForeignKey) and each.relation != name:
                     yield each.relation, f"a foreign key of `{name}`"
-        case Subsumption(worse=worse):
+        case ast.Subsumption(worse=worse):
             yield worse.relation, "a subsumption"
-        case ViewDirective(relation=relation):
+        case ast.ViewDirective(relation=relation):
             yield relation, "options of a view"
-        case DenyPolicy(name=name, options=options):
+        case ast.DenyPolicy(name=name, options=options):
             yield from ((name, "`existing=keep`") for each in options if each == ("existing", "keep"))

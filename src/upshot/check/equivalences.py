@@ -16,21 +16,7 @@ from upshot.check.clause.clause_form import TRUE
 from upshot.check.findings import Findings
 from upshot.check.names.variables import all_names, fresh_name
 from upshot.check.strata import needs, order_of
-from upshot.syntax import parse, print_term
-from upshot.syntax.ast import (
-    And,
-    Atom,
-    Attribute,
-    Comparison,
-    Declaration,
-    Or,
-    Rule,
-    Subsumption,
-    Term,
-    TypeName,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast, parse, print_term
 from upshot.syntax.rebuild import rebuilt
 from upshot.values.conditions import ORDERING, TURNED
 
@@ -42,16 +28,16 @@ class Expanded:
     """`declarations` and `rules` with the new ones; `loaded` maps relations to those that take their rows from files.
     `subsumptions` are those that are not rewritten: they order one column, or are refused."""
 
-    declarations: list[Declaration]
-    rules: list[Rule]
-    subsumptions: list[Subsumption]
+    declarations: list[ast.Declaration]
+    rules: list[ast.Rule]
+    subsumptions: list[ast.Subsumption]
     loaded: dict[str, str] = field(default_factory=dict)
 
 
 def expanded(
-    declarations: Sequence[Declaration],
-    rules: Sequence[Rule],
-    subsumptions: Sequence[Subsumption],
+    declarations: Sequence[ast.Declaration],
+    rules: Sequence[ast.Rule],
+    subsumptions: Sequence[ast.Subsumption],
     records: Collection[str],
     findings: Findings,
 ) -> Expanded:
@@ -76,7 +62,7 @@ def expanded(
     return made
 
 
-def _equivalence(plain: Declaration, made: Expanded, taken: set[str], findings: Findings) -> None:
+def _equivalence(plain: ast.Declaration, made: Expanded, taken: set[str], findings: Findings) -> None:
     types = [each.type for each in plain.attributes]
     made.declarations.append(plain)
     if len(types) != 2 or types[0] != types[1] or types[0].nullable:
@@ -112,7 +98,7 @@ def _equivalence(plain: Declaration, made: Expanded, taken: set[str], findings: 
 
 
 def _choice(
-    plain: Declaration, domains: Sequence[Sequence[str]], made: Expanded, taken: set[str], refusals: _Refusals
+    plain: ast.Declaration, domains: Sequence[Sequence[str]], made: Expanded, taken: set[str], refusals: _Refusals
 ) -> None:
     names = [each.name for each in plain.attributes]
     rest = [place for place, name in enumerate(names) if name not in domains[0]]
@@ -141,15 +127,15 @@ def _choice(
         _choice_in_turn(plain, [[names.index(each) for each in domain] for domain in domains], made, taken)
 
 
-def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: Expanded, taken: set[str]) -> None:
+def _choice_in_turn(plain: ast.Declaration, domains: Sequence[Sequence[int]], made: Expanded, taken: set[str]) -> None:
     """Choose among rows that are connected by equal values in a domain: a function chooses from the sequence of all
     their lines."""
     every = _part(plain, "all", made, taken)
     _moved(plain.name, every, made)
-    text = TypeName("symbol")
+    text = ast.TypeName("symbol")
     names = {each.name for each in plain.attributes}
     line, *keys = (
-        Attribute(fresh_name(word, names), text) for word in ("line", *(f"key_{n}" for n in range(len(domains))))
+        ast.Attribute(fresh_name(word, names), text) for word in ("line", *(f"key_{n}" for n in range(len(domains))))
     )
     lines = _part(replace(plain, attributes=(*plain.attributes, *keys, line)), "lines", made, taken)
     group = _part(replace(plain, attributes=(keys[0], replace(line, lattice="min"))), "class", made, taken)
@@ -176,13 +162,13 @@ def _choice_in_turn(plain: Declaration, domains: Sequence[Sequence[int]], made: 
 
 
 def _written_out(
-    declarations: Iterable[Declaration],
-    rules: Sequence[Rule],
-    subsumptions: Iterable[Subsumption],
+    declarations: Iterable[ast.Declaration],
+    rules: Sequence[ast.Rule],
+    subsumptions: Iterable[ast.Subsumption],
     records: Collection[str],
-) -> dict[str, list[Subsumption]]:
+) -> dict[str, list[ast.Subsumption]]:
     """The subsumptions to rewrite: not recursive, over ordered columns, and not the best value of one column."""
-    found: dict[str, list[Subsumption]] = {}
+    found: dict[str, list[ast.Subsumption]] = {}
     for item in subsumptions:
         found.setdefault(item.worse.relation, []).append(item)
     plain = {
@@ -196,60 +182,60 @@ def _written_out(
         if name in plain
         and any(ordered_column(each) is None for each in items)
         and all(_can_be_written_out(each, plain[name], records) for each in items)
-        and not _is_recursive(name, [*rules, *(Rule((item.worse,), item.body) for item in items)])
+        and not _is_recursive(name, [*rules, *(ast.Rule((item.worse,), item.body) for item in items)])
     }
 
 
-def _can_be_written_out(item: Subsumption, declaration: Declaration, records: Collection[str]) -> bool:
+def _can_be_written_out(item: ast.Subsumption, declaration: ast.Declaration, records: Collection[str]) -> bool:
     pairs = list(zip(item.worse.args, item.better.args, strict=False))
     attributes = declaration.attributes
     return (
         item.worse.relation == item.better.relation
         and len(item.worse.args) == len(item.better.args) == len(attributes)
-        and all(isinstance(term, Variable | Wildcard) for pair in pairs for term in pair)
+        and all(isinstance(term, ast.Variable | ast.Wildcard) for pair in pairs for term in pair)
         and any(one != other for one, other in pairs)
         and not any(each.type.nullable or each.type.name in records for each in attributes)
     )
 
 
-def ordered_column(item: Subsumption) -> tuple[int, str] | None:
+def ordered_column(item: ast.Subsumption) -> tuple[int, str] | None:
     """The column that a subsumption orders, and `min` or `max`, if it is the best value of one column."""
     pairs = list(zip(item.worse.args, item.better.args, strict=False))
     terms = [term for pair in pairs for term in dict.fromkeys(pair)]
     differing = [place for place, (one, other) in enumerate(pairs) if one != other]
-    if len(differing) != 1 or len(set(terms)) < len(terms) or not all(isinstance(term, Variable) for term in terms):
+    if len(differing) != 1 or len(set(terms)) < len(terms) or not all(isinstance(term, ast.Variable) for term in terms):
         return None
     (place,), body = differing, item.body
     worse, better = pairs[place]
-    if not isinstance(body, Comparison) or body.op not in ORDERING or {body.left, body.right} != {worse, better}:
+    if not isinstance(body, ast.Comparison) or body.op not in ORDERING or {body.left, body.right} != {worse, better}:
         return None
     towards = body.op if body.left == better else TURNED[body.op]
     return place, "min" if towards in ("<", "<=") else "max"
 
 
-def _orders_each_column(item: Subsumption) -> bool:
+def _orders_each_column(item: ast.Subsumption) -> bool:
     """Test whether the better row is at least as good in each of the columns in which the two may differ."""
     pairs = list(zip(item.worse.args, item.better.args, strict=False))
     terms = [term for pair in pairs for term in dict.fromkeys(pair)]
     differing = {pair for pair in pairs if pair[0] != pair[1]}
-    parts = item.body.parts if isinstance(item.body, And) else (item.body,)
+    parts = item.body.parts if isinstance(item.body, ast.And) else (item.body,)
     ordered = {
         pair
         for part in parts
-        if isinstance(part, Comparison) and part.op in ORDERING
+        if isinstance(part, ast.Comparison) and part.op in ORDERING
         for pair in ((part.left, part.right), (part.right, part.left))
     }
     return (
         item.worse.relation == item.better.relation
         and len(item.worse.args) == len(item.better.args)
-        and all(isinstance(term, Variable) for term in terms)
+        and all(isinstance(term, ast.Variable) for term in terms)
         and len(set(terms)) == len(terms)
         and len(differing) == len(parts) > 1
         and differing <= ordered
     )
 
 
-def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expanded, taken: set[str]) -> None:
+def _unsurpassed(plain: ast.Declaration, items: Sequence[ast.Subsumption], made: Expanded, taken: set[str]) -> None:
     """Keep the rows that no other row dominates, or that dominate it as well."""
     made.declarations.append(plain)
     every, worse = _part(plain, "all", made, taken), _part(plain, "worse", made, taken)
@@ -260,14 +246,14 @@ def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expande
     head = ", ".join(map(print_term, items[0].worse.args) if one_way else row)
     made.rules += _rules(items[0], f"{plain.name}({head}) :- {every}({head}), !{worse}({head}).")
     if one_way:
-        made.rules.append(_surpassed(items[0], every, Atom(worse, items[0].worse.args)))
+        made.rules.append(_surpassed(items[0], every, ast.Atom(worse, items[0].worse.args)))
         return
     sides = [
-        Attribute(f"{side}_{n}", each.type) for side in ("left", "right") for n, each in enumerate(plain.attributes)
+        ast.Attribute(f"{side}_{n}", each.type) for side in ("left", "right") for n, each in enumerate(plain.attributes)
     ]
     pairs = _part(replace(plain, attributes=tuple(sides)), "pairs", made, taken)
     for item in map(_without_wildcards, items):
-        made.rules.append(_surpassed(item, every, Atom(pairs, (*item.worse.args, *item.better.args))))
+        made.rules.append(_surpassed(item, every, ast.Atom(pairs, (*item.worse.args, *item.better.args))))
     pair, turned = f"{pairs}({', '.join((*row, *other))})", f"{pairs}({', '.join((*other, *row))})"
     made.rules += _rules(
         items[0],
@@ -276,22 +262,24 @@ def _unsurpassed(plain: Declaration, items: Sequence[Subsumption], made: Expande
     )
 
 
-def _surpassed(item: Subsumption, every: str, head: Atom) -> Rule:
+def _surpassed(item: ast.Subsumption, every: str, head: ast.Atom) -> ast.Rule:
     """The rule that derives `head` from two different rows for which the condition holds."""
     row, other = item.worse.args, item.better.args
-    unequal = Or(tuple(Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b))
-    return Rule((head,), And((Atom(every, row), Atom(every, other), item.body, unequal)), span=item.span)
+    unequal = ast.Or(tuple(ast.Comparison("!=", a, b) for a, b in zip(row, other, strict=True) if a != b))
+    return ast.Rule(
+        (head,), ast.And((ast.Atom(every, row), ast.Atom(every, other), item.body, unequal)), span=item.span
+    )
 
 
-def _without_wildcards(item: Subsumption) -> Subsumption:
+def _without_wildcards(item: ast.Subsumption) -> ast.Subsumption:
     taken = all_names([item.worse, item.better, item.body])
 
-    def named(atom: Atom) -> Atom:
-        args: list[Term] = []
+    def named(atom: ast.Atom) -> ast.Atom:
+        args: list[ast.Term] = []
         for each in atom.args:
             name = fresh_name("W", taken)
             taken.add(name)
-            args.append(Variable(name) if isinstance(each, Wildcard) else each)
+            args.append(ast.Variable(name) if isinstance(each, ast.Wildcard) else each)
         return replace(atom, args=tuple(args))
 
     return replace(item, worse=named(item.worse), better=named(item.better))
@@ -306,10 +294,10 @@ def _is_before(row: Sequence[str], other: Sequence[str], places: Sequence[int]) 
     return "; ".join(ways)
 
 
-def _rules(origin: Declaration | Subsumption, *texts: str) -> list[Rule]:
+def _rules(origin: ast.Declaration | ast.Subsumption, *texts: str) -> list[ast.Rule]:
     """The rules of these texts, with the place of the item that they stand for."""
     items = rebuilt(parse(" ".join(texts)).items, lambda node: replace(node, span=None))
-    return [replace(item, span=origin.span) for item in items if isinstance(item, Rule)]
+    return [replace(item, span=origin.span) for item in items if isinstance(item, ast.Rule)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +307,7 @@ class _Refusals:
     records: Collection[str]
     findings: Findings
 
-    def report(self, plain: Declaration, domains: Sequence[Sequence[str]], *, best: bool, recursive: bool) -> bool:
+    def report(self, plain: ast.Declaration, domains: Sequence[Sequence[str]], *, best: bool, recursive: bool) -> bool:
         """Report why the choice is not supported, if so; `best` if it is the best value of a column."""
         found = next(self._reasons(plain, domains, best, recursive), None)
         if found is not None:
@@ -329,7 +317,7 @@ class _Refusals:
         return found is not None
 
     def _reasons(
-        self, plain: Declaration, domains: Sequence[Sequence[str]], best: bool, recursive: bool
+        self, plain: ast.Declaration, domains: Sequence[Sequence[str]], best: bool, recursive: bool
     ) -> Iterator[tuple[str, str]]:
         names = [each.name for each in plain.attributes]
         for name in (each for domain in domains for each in domain if each not in names):
@@ -351,14 +339,14 @@ class _Refusals:
             yield f"`{plain.name}` is recursive and has {more}", "choose in a view above it"
 
 
-def _part(plain: Declaration, word: str, made: Expanded, taken: set[str]) -> str:
+def _part(plain: ast.Declaration, word: str, made: Expanded, taken: set[str]) -> str:
     name = fresh_name(f"{plain.name}_{word}", taken)
     taken.add(name)
-    made.declarations.append(Declaration(name, _plain(plain.attributes, word), part_of=plain.name, span=plain.span))
+    made.declarations.append(ast.Declaration(name, _plain(plain.attributes, word), part_of=plain.name, span=plain.span))
     return name
 
 
-def _plain(attributes: Iterable[Attribute], word: str) -> tuple[Attribute, ...]:
+def _plain(attributes: Iterable[ast.Attribute], word: str) -> tuple[ast.Attribute, ...]:
     return tuple(each if word == "class" else replace(each, lattice="") for each in attributes)
 
 
@@ -377,11 +365,11 @@ def _moved(name: str, to: str, made: Expanded) -> None:
     ]
 
 
-def _defines(rule: Rule, name: str) -> bool:
+def _defines(rule: ast.Rule, name: str) -> bool:
     return any(head.relation == name for head in rule.heads)
 
 
-def _is_recursive(name: str, rules: Iterable[Rule]) -> bool:
+def _is_recursive(name: str, rules: Iterable[ast.Rule]) -> bool:
     edges = [
         (head.relation, need.relation)
         for rule in rules

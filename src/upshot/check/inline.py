@@ -14,26 +14,7 @@ from upshot.check.clause.clause_form import TRUE, TooMany, alternatives
 from upshot.check.clause.safety import check_safety
 from upshot.check.findings import Findings
 from upshot.check.names.variables import atoms, fresh_name, variables
-from upshot.syntax.ast import (
-    ActiveRule,
-    Aggregate,
-    And,
-    Atom,
-    Comparison,
-    Constant,
-    Declaration,
-    Deny,
-    DisjunctiveRule,
-    Formula,
-    Not,
-    Or,
-    Rule,
-    Subsumption,
-    SyntaxNode,
-    Term,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.syntax.rebuild import rebuilt
 
 INLINE = "inline"
@@ -47,7 +28,7 @@ class Inlining:
 
     findings: Findings
     taken: set[str]
-    rules: dict[str, list[Rule]] = field(default_factory=dict)
+    rules: dict[str, list[ast.Rule]] = field(default_factory=dict)
     recursive: set[str] = field(default_factory=set)
     local: set[str] = field(default_factory=set)
 
@@ -56,15 +37,17 @@ class Inlining:
         return rebuilt(root, self._visit) if self.rules else root
 
     def _visit(self, node: Any) -> Any:
-        if isinstance(node, Atom) and not node.state and node.relation in self.rules:
+        if isinstance(node, ast.Atom) and not node.state and node.relation in self.rules:
             found = [self._body(rule, node) for rule in self.rules[node.relation]]
-            return found[0] if len(found) == 1 else Or(tuple(found), span=node.span)
-        if isinstance(node, Not) and not self.local.isdisjoint(variables(node.body)):
+            return found[0] if len(found) == 1 else ast.Or(tuple(found), span=node.span)
+        if isinstance(node, ast.Not) and not self.local.isdisjoint(variables(node.body)):
             # There is no solution for the variables that are local to the inlined body.
-            return Comparison("=", Aggregate("count", None, node.body, span=node.span), Constant(0), span=node.span)
+            return ast.Comparison(
+                "=", ast.Aggregate("count", None, node.body, span=node.span), ast.Constant(0), span=node.span
+            )
         return node
 
-    def _body(self, rule: Rule, call: Atom) -> Formula:
+    def _body(self, rule: ast.Rule, call: ast.Atom) -> ast.Formula:
         """The body of a rule with the arguments of a call in place of the variables of the head."""
         (head,) = rule.heads
         if len(head.args) != len(call.args):
@@ -75,32 +58,35 @@ class Inlining:
             )  # fmt: skip
             return TRUE
         body = TRUE if rule.body is None else rule.body
-        bound: dict[str, Term] = {}
-        same: list[tuple[Term, Term]] = []
+        bound: dict[str, ast.Term] = {}
+        same: list[tuple[ast.Term, ast.Term]] = []
         for formal, actual in zip(head.args, call.args, strict=True):
-            if isinstance(actual, Wildcard):
+            if isinstance(actual, ast.Wildcard):
                 continue
-            if isinstance(formal, Variable) and formal.name not in bound:
+            if isinstance(formal, ast.Variable) and formal.name not in bound:
                 bound[formal.name] = actual
             else:
                 same.append((actual, formal))
-        for name in variables(And((body, Atom("", head.args)))):
+        for name in variables(ast.And((body, ast.Atom("", head.args)))):
             if name not in bound:
                 fresh = fresh_name(f"_{name}", self.taken)
-                bound[name] = Variable(fresh)
+                bound[name] = ast.Variable(fresh)
                 self.taken.add(fresh)
                 self.local.add(fresh)
 
         def named(node: Any) -> Any:
-            found = bound.get(node.name, node) if isinstance(node, Variable) else node
-            return replace(found, span=node.span) if isinstance(found, Variable) and found.span is None else found
+            found = bound.get(node.name, node) if isinstance(node, ast.Variable) else node
+            return replace(found, span=node.span) if isinstance(found, ast.Variable) and found.span is None else found
 
-        equal = [Comparison("=", actual, rebuilt(formal, named), span=call.span) for actual, formal in same]
-        return And((rebuilt(body, named), *equal), span=call.span)
+        equal = [ast.Comparison("=", actual, rebuilt(formal, named), span=call.span) for actual, formal in same]
+        return ast.And((rebuilt(body, named), *equal), span=call.span)
 
 
 def inlining(
-    declarations: Sequence[Declaration], rules: Sequence[Rule], others: tuple[SyntaxNode, ...], findings: Findings
+    declarations: Sequence[ast.Declaration],
+    rules: Sequence[ast.Rule],
+    others: tuple[ast.SyntaxNode, ...],
+    findings: Findings,
 ) -> Inlining:
     """The inline relations with unsafe rules; one that depends on itself is reported. `others` are the items other than
     rules that call relations."""
@@ -129,27 +115,27 @@ def inlining(
         made.rules |= {name: [made.into(each) for each in known] for name, known in before.items()}
 
 
-def _heads(items: tuple[SyntaxNode, ...]) -> set[str]:
+def _heads(items: tuple[ast.SyntaxNode, ...]) -> set[str]:
     """The relations that items name outside of conditions: these must be views or base relations."""
     atoms_of = [
         atom
         for item in items
         for atom in (
-            *(item.heads if isinstance(item, DisjunctiveRule) else ()),
-            *((item.event.atom,) if isinstance(item, ActiveRule) and item.event is not None else ()),
-            *((action.atom for action in item.actions) if isinstance(item, ActiveRule) else ()),
-            *((item.head,) if isinstance(item, Deny) else ()),
-            *((item.worse, item.better) if isinstance(item, Subsumption) else ()),
+            *(item.heads if isinstance(item, ast.DisjunctiveRule) else ()),
+            *((item.event.atom,) if isinstance(item, ast.ActiveRule) and item.event is not None else ()),
+            *((action.atom for action in item.actions) if isinstance(item, ast.ActiveRule) else ()),
+            *((item.head,) if isinstance(item, ast.Deny) else ()),
+            *((item.worse, item.better) if isinstance(item, ast.Subsumption) else ()),
         )
     ]
     return {atom.relation for atom in atoms_of}
 
 
-def _names(items: tuple[SyntaxNode, ...]) -> set[str]:
+def _names(items: tuple[ast.SyntaxNode, ...]) -> set[str]:
     found: set[str] = set()
 
     def visit(node: Any) -> Any:
-        if isinstance(node, Variable):
+        if isinstance(node, ast.Variable):
             found.add(node.name)
         return node
 
@@ -157,16 +143,16 @@ def _names(items: tuple[SyntaxNode, ...]) -> set[str]:
     return found
 
 
-def _is_plain(declaration: Declaration) -> bool:
+def _is_plain(declaration: ast.Declaration) -> bool:
     best = any(each.lattice not in ("", "union") for each in declaration.attributes)
     return not (declaration.keys or declaration.constraints or declaration.choice or best)
 
 
-def _rules_of(relation: str, rules: Sequence[Rule]) -> list[Rule]:
+def _rules_of(relation: str, rules: Sequence[ast.Rule]) -> list[ast.Rule]:
     return [replace(rule, heads=(head,)) for rule in rules for head in rule.heads if head.relation == relation]
 
 
-def _is_safe(rule: Rule) -> bool:
+def _is_safe(rule: ast.Rule) -> bool:
     try:
         return all(check_safety(rule.heads[0], body, Findings()) for body in alternatives(rule.body))
     except TooMany:

@@ -20,21 +20,7 @@ from upshot.core.errors import unknown_relation
 from upshot.core.schema import Lattice, Role, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
-from upshot.syntax import print_formula, print_term
-from upshot.syntax.ast import (
-    Aggregate,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Declaration,
-    Not,
-    Subsumption,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast, print_formula, print_term
 from upshot.values.conditions import ORDERING
 
 _FUNCTION = {"min": "min", "max": "max", "any": "max", "all": "min"}
@@ -52,7 +38,10 @@ _EITHER = 2
 
 
 def lattices(
-    declarations: Iterable[Declaration], subsumptions: Iterable[Subsumption], known: Relations, findings: Findings
+    declarations: Iterable[ast.Declaration],
+    subsumptions: Iterable[ast.Subsumption],
+    known: Relations,
+    findings: Findings,
 ) -> None:
     """Set the lattice of every schema, from the words of its columns or a subsumption. Roles must be assigned."""
     for declaration in declarations:
@@ -74,7 +63,7 @@ def lattices(
             _declare(name, *found, subsumption.span, known, findings)
 
 
-def _refuse_second(declaration: Declaration, findings: Findings) -> None:
+def _refuse_second(declaration: ast.Declaration, findings: Findings) -> None:
     findings.error(
         "several-lattice-columns",
         f"relation `{declaration.name}` keeps the best value of two columns",
@@ -134,7 +123,7 @@ def _declare(name: str, place: int, word: str, span: Span | None, known: Relatio
         known.schemas[name] = replace(schema, lattice=lattice)
 
 
-def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[int, str] | None:
+def _subsumed(item: ast.Subsumption, known: Relations, findings: Findings) -> tuple[int, str] | None:
     """The column that a subsumption orders, and `min` or `max`; any other subsumption is refused."""
     worse, better = item.worse, item.better
     schema = known.schemas.get(worse.relation)
@@ -152,11 +141,13 @@ def _subsumed(item: Subsumption, known: Relations, findings: Findings) -> tuple[
     return found
 
 
-def _reason(item: Subsumption, schema: Schema) -> str:
+def _reason(item: ast.Subsumption, schema: Schema) -> str:
     """The reason why a subsumption that is not the order of one column is not supported."""
     if item.worse.args == item.better.args:
         return "no column differs between the two rows"
-    if not all(isinstance(term, Variable | Wildcard) for atom in (item.worse, item.better) for term in atom.args):
+    if not all(
+        isinstance(term, ast.Variable | ast.Wildcard) for atom in (item.worse, item.better) for term in atom.args
+    ):
         return "the columns must be variables"
     for column in schema.columns:
         if column.type.nullable or column.type.kind is Kind.RECORD:
@@ -164,7 +155,7 @@ def _reason(item: Subsumption, schema: Schema) -> str:
     return f"`{schema.name}` is recursive, and the condition does not order just one column"
 
 
-def _refuse(item: Subsumption, why: str, findings: Findings, help: str = _CURE) -> None:
+def _refuse(item: ast.Subsumption, why: str, findings: Findings, help: str = _CURE) -> None:
     findings.error(
         "unsupported-subsumption",
         f"this subsumption cannot be kept: {why}",
@@ -186,7 +177,7 @@ def check_monotone(
         return
     for clause in clauses:
         own = component.get(clause.head.relation, frozenset())
-        if any(isinstance(each, Atom) and each.relation in own for each in clause.body):
+        if any(isinstance(each, ast.Atom) and each.relation in own for each in clause.body):
             _Uses(schemas, own, clause, findings).check()
 
 
@@ -203,7 +194,7 @@ class _Uses:
         trends: dict[str, Trend] = {}
         for literal in self.clause.body:
             lattice = self._lattice(literal)
-            if lattice is not None and isinstance(literal, Atom):
+            if lattice is not None and isinstance(literal, ast.Atom):
                 self._source(literal, lattice, trends)
         if not trends:
             return
@@ -216,16 +207,16 @@ class _Uses:
 
     def _lattice(self, literal: Literal) -> Lattice | None:
         """The lattice of a literal whose relation is in the recursion of the head."""
-        if not isinstance(literal, Atom) or literal.relation not in self.own:
+        if not isinstance(literal, ast.Atom) or literal.relation not in self.own:
             return None
         return self.schemas[literal.relation].lattice
 
-    def _source(self, atom: Atom, lattice: Lattice, trends: dict[str, Trend]) -> None:
+    def _source(self, atom: ast.Atom, lattice: Lattice, trends: dict[str, Trend]) -> None:
         term = atom.args[lattice.column]
         match term:
-            case Variable(name):
+            case ast.Variable(name):
                 trends[name] = -1 if lattice.function == "min" else 1
-            case Wildcard():
+            case ast.Wildcard():
                 pass
             case _:
                 self._report(atom, f"it looks for the value `{print_term(term)}`, which a better one replaces")
@@ -234,7 +225,7 @@ class _Uses:
         """Report joins of lattice values: a value may occur in one literal only, in its lattice column."""
         seen: set[str] = set()
         for literal in self.clause.body:
-            if not isinstance(literal, Atom | Not):
+            if not isinstance(literal, ast.Atom | ast.Not):
                 continue
             lattice = self._lattice(literal)
             for place, term in enumerate(terms_of(literal)):
@@ -248,7 +239,7 @@ class _Uses:
 
     def _computed(self, trends: dict[str, Trend]) -> set[int]:
         """Add the trends of variables that equations define; return the positions of these equations."""
-        bound = {v.name for each in self.clause.body if isinstance(each, Atom) for v in occurrences(each)}
+        bound = {v.name for each in self.clause.body if isinstance(each, ast.Atom) for v in occurrences(each)}
         places: set[int] = set()
         grown = True
         while grown:
@@ -263,13 +254,13 @@ class _Uses:
 
     def _literal(self, literal: Literal, trends: Mapping[str, Trend]) -> None:
         match literal:
-            case Atom() | Not(Atom()):
+            case ast.Atom() | ast.Not(ast.Atom()):
                 return
-            case Comparison(op, left, right):
+            case ast.Comparison(op, left, right):
                 down, up = (left, right) if op in ("<", "<=") else (right, left)
                 falls, rises = self._trend(down, trends), self._trend(up, trends)
                 holds = not (falls or rises) or (op in ORDERING and falls in (0, -1) and rises in (0, 1))
-            case Test() | Not():
+            case ast.Test() | ast.Not():
                 holds = not any(v.name in trends for term in terms_of(literal) for v in occurrences(term))
             case _:
                 assert_never(literal)
@@ -293,28 +284,28 @@ class _Uses:
                 )
                 self._report(head, why)
 
-    def _trend(self, term: Term, trends: Mapping[str, Trend]) -> Trend:
-        def visit(current: Term, parts: tuple[Trend, ...]) -> Trend:
+    def _trend(self, term: ast.Term, trends: Mapping[str, Trend]) -> Trend:
+        def visit(current: ast.Term, parts: tuple[Trend, ...]) -> Trend:
             match current:
-                case Variable(name):
+                case ast.Variable(name):
                     return trends.get(name, 0)
-                case Call(function, args):
+                case ast.Call(function, args):
                     if not any(parts):
                         return 0
                     rule = _TRENDS.get(function)
                     return _EITHER if rule is None else rule(parts, [self._sign(each) for each in args])
-                case Aggregate():
+                case ast.Aggregate():
                     return _EITHER if any(v.name in trends for v in occurrences(current)) else 0
             return 0
 
         return fold(term, visit)
 
-    def _sign(self, term: Term) -> int:
+    def _sign(self, term: ast.Term) -> int:
         """1 for a term that is never negative, -1 for one that is never positive, 0 for others."""
         match term:
-            case Constant(value) if isinstance(value, int | float) and not isinstance(value, bool):
+            case ast.Constant(value) if isinstance(value, int | float) and not isinstance(value, bool):
                 return 1 if value >= 0 else -1
-            case Variable(name):
+            case ast.Variable(name):
                 return 1 if self.clause.types.get(name, Type(Kind.NUMBER)).kind is Kind.UNSIGNED else 0
         return 0
 
@@ -334,13 +325,13 @@ class _Uses:
         )
 
 
-def _equation(literal: Literal, bound: Iterable[str]) -> tuple[str, Term]:
+def _equation(literal: Literal, bound: Iterable[str]) -> tuple[str, ast.Term]:
     """The variable that an equation defines, if it is not bound otherwise, and its value."""
-    if isinstance(literal, Comparison) and literal.op == "=":
+    if isinstance(literal, ast.Comparison) and literal.op == "=":
         for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
-            if isinstance(side, Variable) and side.name not in bound:
+            if isinstance(side, ast.Variable) and side.name not in bound:
                 return side.name, other
-    return "", Constant(0)
+    return "", ast.Constant(0)
 
 
 def _together(*trends: Trend) -> Trend:

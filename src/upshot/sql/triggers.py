@@ -16,26 +16,14 @@ from upshot.sql.queries.queries import QueryReader
 from upshot.sql.translation import Translation, equality
 from upshot.sql.trigger_reading import TriggerForm
 from upshot.sql.trouble import Statement
-from upshot.syntax.ast import (
-    ActionClause,
-    ActiveRule,
-    And,
-    Atom,
-    Constant,
-    EventClause,
-    Formula,
-    Or,
-    Rule,
-    Term,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.syntax.rebuild import map_atoms
 
 _STATES = {"insert": INSERTED, "delete": DELETED, "update": UPDATED}
 _CURE = "join the transition table itself, or let the trigger insert into a table that a view reads"
 
 
-def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerForm) -> ActiveRule:
+def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerForm) -> ast.ActiveRule:
     """The rule of a trigger; the auxiliary views of its query are added to the translation."""
     statement = translation.statement
     relation = relation_name(statement, exp.Table(this=form.table), translation.schemas)
@@ -53,8 +41,8 @@ def trigger_rule(translation: Translation, reader: QueryReader, form: TriggerFor
     terms, condition = _one_rule(translation, rules, len(rows.names))
     event, rest = _event(form, relation, condition, tables, translation.schemas[relation].arity)
     row = _row(statement, body, terms, schema)
-    act = ActionClause(action, Atom(name, row, span=statement.place(target)), span=statement.place(body))
-    return ActiveRule(new_name(statement, form.name), (), (), event, rest, (act,), span=statement.span)
+    act = ast.ActionClause(action, ast.Atom(name, row, span=statement.place(target)), span=statement.place(body))
+    return ast.ActiveRule(new_name(statement, form.name), (), (), event, rest, (act,), span=statement.span)
 
 
 def _transition_tables(
@@ -75,16 +63,18 @@ def _transition_tables(
 # ---- actions --------------------------------------------------------------------------------------
 
 
-def _calling(translation: Translation, form: TriggerForm, relation: str) -> ActiveRule:
+def _calling(translation: Translation, form: TriggerForm, relation: str) -> ast.ActiveRule:
     """A rule that calls a function with the columns of each row; of an update, the old and then the new ones."""
     assert form.function is not None
     statement = translation.statement
     ages = ("old_", "new_") if form.event == "update" else ("",)
     columns = translation.schemas[relation].columns
     row = tuple(translation.variable(age + column.name) for age in ages for column in columns)
-    event = EventClause(form.event, Atom(relation, row, span=statement.place(form.table)))
-    call = ActionClause("call", Atom(new_name(statement, form.function), row, span=statement.place(form.function)))
-    return ActiveRule(new_name(statement, form.name), (), (), event, None, (call,), span=statement.span)
+    event = ast.EventClause(form.event, ast.Atom(relation, row, span=statement.place(form.table)))
+    call = ast.ActionClause(
+        "call", ast.Atom(new_name(statement, form.function), row, span=statement.place(form.function))
+    )
+    return ast.ActiveRule(new_name(statement, form.name), (), (), event, None, (call,), span=statement.span)
 
 
 def _inserted(statement: Statement, tree: exp.Expression) -> tuple[str, exp.Table, exp.Expression]:
@@ -118,7 +108,7 @@ def _deleted(statement: Statement, tree: exp.Delete) -> tuple[str, exp.Table, ex
     return "delete", target, query.where(where.this) if where is not None else query
 
 
-def _row(statement: Statement, tree: exp.Expression, terms: Sequence[Term], schema: Schema) -> tuple[Term, ...]:
+def _row(statement: Statement, tree: exp.Expression, terms: Sequence[ast.Term], schema: Schema) -> tuple[ast.Term, ...]:
     """The values in the order of the columns of the table, with NULL for columns that are not listed."""
     listed = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
     names = [new_name(statement, each) for each in listed] or [column.name for column in schema.columns]
@@ -135,13 +125,15 @@ def _row(statement: Statement, tree: exp.Expression, terms: Sequence[Term], sche
     if missing:
         words = f"no value for column `{missing[0]}` of `{schema.name}`"
         statement.refuse("wrong-arity", words, tree.this, help="list the column and select a value for it")
-    return tuple(values.get(column.name) or Constant(None, column.type) for column in schema.columns)
+    return tuple(values.get(column.name) or ast.Constant(None, column.type) for column in schema.columns)
 
 
 # ---- events and conditions ------------------------------------------------------------------------
 
 
-def _one_rule(translation: Translation, rules: Sequence[Rule], arity: int) -> tuple[tuple[Term, ...], Formula]:
+def _one_rule(
+    translation: Translation, rules: Sequence[ast.Rule], arity: int
+) -> tuple[tuple[ast.Term, ...], ast.Formula]:
     """The values of the rules of the query, and their condition; several rules are alternatives."""
     if len(rules) == 1:
         return rules[0].heads[0].args, rules[0].body or TRUE
@@ -149,46 +141,46 @@ def _one_rule(translation: Translation, rules: Sequence[Rule], arity: int) -> tu
         what = "a query of several cases that can be NULL" if rules else "a query that never has rows"
         translation.statement.unsupported(what, help="write one trigger for each case, without CASE or UNION")
     row = tuple(translation.variable("value") for _ in range(arity))
-    cases: list[Formula] = [
-        And((*conjuncts(rule.body or TRUE), *map(equality, row, rule.heads[0].args))) for rule in rules
+    cases: list[ast.Formula] = [
+        ast.And((*conjuncts(rule.body or TRUE), *map(equality, row, rule.heads[0].args))) for rule in rules
     ]
-    return row, Or(tuple(cases))
+    return row, ast.Or(tuple(cases))
 
 
 def _event(
     form: TriggerForm,
     relation: str,
-    condition: Formula,
+    condition: ast.Formula,
     tables: Mapping[str, tuple[Schema, tuple[int, int]]],
     arity: int,
-) -> tuple[EventClause, Formula | None]:
+) -> tuple[ast.EventClause, ast.Formula | None]:
     """The event, with the first literal over a transition table if it is a conjunct; and the rest of the condition."""
     state = _STATES[form.event]
 
-    def read(atom: Atom) -> Atom:
+    def read(atom: ast.Atom) -> ast.Atom:
         if atom.relation not in tables:
             return atom
         before, behind = tables[atom.relation][1]
-        args = (*(Wildcard(),) * before, *atom.args, *(Wildcard(),) * behind)
-        return Atom(relation, args, state, span=atom.span)
+        args = (*(ast.Wildcard(),) * before, *atom.args, *(ast.Wildcard(),) * behind)
+        return ast.Atom(relation, args, state, span=atom.span)
 
     parts = [] if condition == TRUE else list(conjuncts(map_atoms(condition, read)))
-    first = next((part for part in parts if isinstance(part, Atom) and part.state == state), None)
+    first = next((part for part in parts if isinstance(part, ast.Atom) and part.state == state), None)
     if first is None:
-        any_row = (Wildcard(),) * (arity * (2 if form.event == "update" else 1))
-        event = EventClause(form.event, Atom(relation, any_row))
+        any_row = (ast.Wildcard(),) * (arity * (2 if form.event == "update" else 1))
+        event = ast.EventClause(form.event, ast.Atom(relation, any_row))
     else:
         parts.remove(first)
-        event = EventClause(form.event, replace(first, state=""))
+        event = ast.EventClause(form.event, replace(first, state=""))
     if not parts:
         return event, None
-    return event, parts[0] if len(parts) == 1 else And(tuple(parts))
+    return event, parts[0] if len(parts) == 1 else ast.And(tuple(parts))
 
 
 def _refuse_hidden_tables(translation: Translation, tables: Mapping[str, object]) -> None:
     """Refuse views over a transition table: views cannot read the window of a rule."""
     for item in translation.items:
-        if isinstance(item, Rule) and item.body is not None:
+        if isinstance(item, ast.Rule) and item.body is not None:
             for atom in atoms(item.body):
                 if atom.relation in tables:
                     what = f"`{atom.relation}` in a subquery, a group, an outer join or behind LIMIT"

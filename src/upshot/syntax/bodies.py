@@ -14,24 +14,7 @@ from typing import NoReturn
 
 from upshot.core.span import Span
 from upshot.core.types import SYMBOL
-from upshot.syntax import hints, literals, operators
-from upshot.syntax.ast import (
-    CAST,
-    Aggregate,
-    And,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Formula,
-    Not,
-    Or,
-    Parameter,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast, hints, literals, operators
 from upshot.syntax.cursor import Cursor, shown
 
 
@@ -40,26 +23,26 @@ class _Application:
     """`name(args)`, a literal or a functor call."""
 
     name: str
-    args: tuple[Term, ...]
+    args: tuple[ast.Term, ...]
     span: Span
 
 
-_Open = Term | _Application
+_Open = ast.Term | _Application
 _CONSTANTS = ("number", "string", "parameter")
 _OPERANDS = ("name", *_CONSTANTS)
-_FORMULAS = (Atom, Comparison, Test, Not, And, Or)
+_FORMULAS = (ast.Atom, ast.Comparison, ast.Test, ast.Not, ast.And, ast.Or)
 
 
 # ---- terms ------------------------------------------------------------------------------------
 
 
-def term(c: Cursor, floor: int = 0) -> Term:
+def term(c: Cursor, floor: int = 0) -> ast.Term:
     """Parse a value with operators of at least the precedence `floor`."""
     start = c.start
     return _operators(c, _operand(c), start, floor)
 
 
-def _operators(c: Cursor, left: Term, start: int, floor: int) -> Term:
+def _operators(c: Cursor, left: ast.Term, start: int, floor: int) -> ast.Term:
     while (holds := operators.INFIX.get(c.text)) and holds[0] >= floor:
         height, function = c.height, c.text
         c.enter(2)
@@ -67,11 +50,11 @@ def _operators(c: Cursor, left: Term, start: int, floor: int) -> Term:
         right = term(c, holds[1])
         c.leave(2)
         c.grow(max(height, c.height) + 1, start)
-        left = Call(function, (left, right), span=c.span(start))
+        left = ast.Call(function, (left, right), span=c.span(start))
     return left
 
 
-def _operand(c: Cursor) -> Term:
+def _operand(c: Cursor) -> ast.Term:
     start, kind = c.start, c.kind
     if kind == "name":
         return _value(c, _named(c), start)
@@ -93,7 +76,7 @@ def _operand(c: Cursor) -> Term:
     return inner
 
 
-def _functor(c: Cursor) -> Term:
+def _functor(c: Cursor) -> ast.Term:
     """`@f(X)`, or a fold of the user: `@f X : { … }`"""
     start = c.start
     c.advance()
@@ -108,45 +91,45 @@ def _functor(c: Cursor) -> Term:
     if c.kind == ":" and len(args) == 1 and not c.in_target:
         return _aggregated(c, f"@{name}", args[0], start)
     c.grow(c.height + 1, start)
-    return Call(f"@{name}", args, span=c.span(start))
+    return ast.Call(f"@{name}", args, span=c.span(start))
 
 
-def _constant(c: Cursor) -> Term:
+def _constant(c: Cursor) -> ast.Term:
     start, kind, spelling = c.start, c.kind, c.text
     c.advance()
     c.height = 1
     if kind == "number":
         return _number(c, spelling, start)
     if kind == "string":
-        return Constant(text_of(c, spelling, start), SYMBOL, span=c.span(start))
+        return ast.Constant(text_of(c, spelling, start), SYMBOL, span=c.span(start))
     name = behind_dots(c, spelling) if not c.in_query or c.kind == "." else spelling
     if c.kind == "(" or not c.in_query:
         return _branch(c, name, start)
-    return Parameter(spelling[1:], span=c.span(start))
+    return ast.Parameter(spelling[1:], span=c.span(start))
 
 
-def _branch(c: Cursor, name: str, start: int) -> Call:
+def _branch(c: Cursor, name: str, start: int) -> ast.Call:
     """`$A(x, …)`, or `$A` for a branch without fields."""
     args = arguments(c) if c.kind == "(" else ()
     c.grow(c.height + 1, start)
-    return Call(name, args, span=c.span(start))
+    return ast.Call(name, args, span=c.span(start))
 
 
-def _record(c: Cursor) -> Call:
+def _record(c: Cursor) -> ast.Call:
     """`[x, …]`"""
     start = c.start
     args = arguments(c, closing="]")
     c.grow(c.height + 1, start)
-    return Call("[", args, span=c.span(start))
+    return ast.Call("[", args, span=c.span(start))
 
 
-def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> Constant:
+def _number(c: Cursor, spelling: str, start: int, *, negative: bool = False) -> ast.Constant:
     try:
         constant = literals.number(spelling, negative=negative)
     except literals.BadLiteral as bad:
         c.report(bad.slug, bad.message, start, c.last, help=bad.help)
-        constant = Constant(0)
-    return Constant(constant.value, constant.type, span=c.span(start))
+        constant = ast.Constant(0)
+    return ast.Constant(constant.value, constant.type, span=c.span(start))
 
 
 def text_of(c: Cursor, spelling: str, start: int) -> str:
@@ -159,7 +142,7 @@ def text_of(c: Cursor, spelling: str, start: int) -> str:
         return ""
 
 
-def _prefixed(c: Cursor) -> Term:
+def _prefixed(c: Cursor) -> ast.Term:
     """`-X`, `bnot X`. A minus before a number makes a negative constant, unless `^` takes the number first."""
     start, word = c.start, c.text
     c.enter(4)
@@ -176,15 +159,15 @@ def _prefixed(c: Cursor) -> Term:
         operand = term(c, operators.UNARY)
     c.leave(4)
     c.grow(c.height + 1, start)
-    return Call(operators.PREFIX[word], (operand,), span=c.span(start))
+    return ast.Call(operators.PREFIX[word], (operand,), span=c.span(start))
 
 
-def arguments(c: Cursor, *, closing: str = ")") -> tuple[Term, ...]:
+def arguments(c: Cursor, *, closing: str = ")") -> tuple[ast.Term, ...]:
     """Parse the terms between `(` and `)`, or other brackets; the cursor's height becomes that of the highest term."""
     opened = c.start
     c.enter(4)
     c.advance()
-    found: list[Term] = []
+    found: list[ast.Term] = []
     highest = 0
     if c.kind != closing:
         while True:
@@ -217,13 +200,13 @@ def _named(c: Cursor, *, literal: bool = False) -> _Open:
         c.grow(c.height + 1, start)
         return _Application(word, args, c.span(start))
     if word == "_":
-        return Wildcard(span=c.span(start))
+        return ast.Wildcard(span=c.span(start))
     if constant := literals.CONSTANT_NAMES.get(word):
-        return Constant(constant.value, constant.type, span=c.span(start))
-    return Variable(word, span=c.span(start))
+        return ast.Constant(constant.value, constant.type, span=c.span(start))
+    return ast.Variable(word, span=c.span(start))
 
 
-def _cast(c: Cursor, start: int) -> Term:
+def _cast(c: Cursor, start: int) -> ast.Term:
     """`as(X, T)`, from its parenthesis on."""
     opened = c.start
     c.enter(4)
@@ -234,10 +217,10 @@ def _cast(c: Cursor, start: int) -> Term:
     c.take(")", "`)`", opened=opened)
     c.leave(4)
     c.grow(c.height + 1, start)
-    return Call(f"{CAST}{type}", (inner,), span=c.span(start))
+    return ast.Call(f"{ast.CAST}{type}", (inner,), span=c.span(start))
 
 
-def _value(c: Cursor, piece: _Open, start: int) -> Term:
+def _value(c: Cursor, piece: _Open, start: int) -> ast.Term:
     """Use a phrase of undecided role as a value."""
     if not isinstance(piece, _Application):
         return piece
@@ -248,15 +231,15 @@ def _value(c: Cursor, piece: _Open, start: int) -> Term:
         return _aggregated(c, name, _operators(c, args[0], start, 0), start)
     if hint := hints.FUNCTORS.get(name):
         c.give_up(hint, span.start, span.end)
-    return Call(name, args, span=span)
+    return ast.Call(name, args, span=span)
 
 
-def _tagged(c: Cursor, piece: _Application) -> Constant:
+def _tagged(c: Cursor, piece: _Application) -> ast.Constant:
     """`date("2026-01-31")` and the like."""
     c.height = 1
     argument = piece.args[0] if len(piece.args) == 1 else None
     try:
-        if not isinstance(argument, Constant) or not isinstance(argument.value, str):
+        if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
             message, help = (
                 f"`{piece.name}(…)` needs one quoted text",
                 "it denotes a constant; it does not convert values",
@@ -265,14 +248,14 @@ def _tagged(c: Cursor, piece: _Application) -> Constant:
         constant = literals.tagged(piece.name, argument.value)
     except literals.BadLiteral as bad:
         c.report(bad.slug, bad.message, piece.span.start, piece.span.end, help=bad.help)
-        constant = Constant(None)
-    return Constant(constant.value, constant.type, span=piece.span)
+        constant = ast.Constant(None)
+    return ast.Constant(constant.value, constant.type, span=piece.span)
 
 
 # ---- aggregates -------------------------------------------------------------------------------
 
 
-def _aggregate(c: Cursor) -> Aggregate:
+def _aggregate(c: Cursor) -> ast.Aggregate:
     start, function = c.start, c.text
     c.advance()
     if not operators.AGGREGATES[function].takes_value:
@@ -289,7 +272,7 @@ def _aggregate(c: Cursor) -> Aggregate:
     return _aggregated(c, function, _target(c), start)
 
 
-def _target(c: Cursor) -> Term:
+def _target(c: Cursor) -> ast.Term:
     """Parse the value to aggregate. The colon after it belongs to the aggregate, not to a fold inside the value."""
     outer, c.in_target = c.in_target, True
     c.enter(4)
@@ -299,7 +282,7 @@ def _target(c: Cursor) -> Term:
     return target
 
 
-def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Aggregate:
+def _aggregated(c: Cursor, function: str, target: ast.Term | None, start: int) -> ast.Aggregate:
     """Parse an aggregate from its `:` on."""
     if target is not None and function in operators.AGGREGATES and not operators.AGGREGATES[function].takes_value:
         _count_takes_nothing(c, start)
@@ -307,7 +290,7 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
     c.take(":", f"`:` and the body of `{function}`")
     c.enter(9)
     outer, c.in_target = c.in_target, False
-    body: Formula
+    body: ast.Formula
     if c.kind == "{":
         opened = c.start
         c.advance()
@@ -318,19 +301,19 @@ def _aggregated(c: Cursor, function: str, target: Term | None, start: int) -> Ag
     c.in_target = outer
     c.leave(9)
     c.grow(max(height, c.height) + 1, start)
-    return Aggregate(function, target, body, span=c.span(start))
+    return ast.Aggregate(function, target, body, span=c.span(start))
 
 
 # ---- formulas ---------------------------------------------------------------------------------
 
 
-def formula(c: Cursor) -> Formula:
+def formula(c: Cursor) -> ast.Formula:
     """Parse a body: literals joined by `,`, and with lower precedence by `;`."""
     start = c.start
     return _alternatives(c, _literal(c), start)
 
 
-def _alternatives(c: Cursor, first: Formula, start: int) -> Formula:
+def _alternatives(c: Cursor, first: ast.Formula, start: int) -> ast.Formula:
     parts = [_conjunction(c, first, start)]
     highest = c.height
     while c.kind == ";":
@@ -341,11 +324,11 @@ def _alternatives(c: Cursor, first: Formula, start: int) -> Formula:
     if len(parts) == 1:
         return parts[0]
     c.grow(highest + 1, start)
-    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, Or) else (p,)))
-    return Or(flat, span=c.span(start))
+    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, ast.Or) else (p,)))
+    return ast.Or(flat, span=c.span(start))
 
 
-def _conjunction(c: Cursor, first: Formula, start: int) -> Formula:
+def _conjunction(c: Cursor, first: ast.Formula, start: int) -> ast.Formula:
     parts = [first]
     highest = c.height
     while c.kind == ",":
@@ -355,18 +338,18 @@ def _conjunction(c: Cursor, first: Formula, start: int) -> Formula:
     if len(parts) == 1:
         return first
     c.grow(highest + 1, start)
-    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, And) else (p,)))
-    return And(flat, span=c.span(start))
+    flat = tuple(q for p in parts for q in (p.parts if isinstance(p, ast.And) else (p,)))
+    return ast.And(flat, span=c.span(start))
 
 
-def _literal(c: Cursor) -> Formula:
+def _literal(c: Cursor) -> ast.Formula:
     return _closed(c, _unit(c))
 
 
-def _unit(c: Cursor) -> Formula | _Open:
+def _unit(c: Cursor) -> ast.Formula | _Open:
     """Parse a literal, or a phrase that may still be a value."""
     start = c.start
-    piece: Formula | _Open
+    piece: ast.Formula | _Open
     if c.kind == "!":
         return _negation(c)
     if c.kind == "(":
@@ -384,7 +367,7 @@ def _unit(c: Cursor) -> Formula | _Open:
     return piece if isinstance(piece, _FORMULAS) else _comparison(c, piece, start)
 
 
-def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
+def _comparison(c: Cursor, piece: _Open, start: int) -> ast.Formula | _Open:
     """Parse the comparison that begins with the phrase; without a comparison operator, return the phrase."""
     if c.kind not in operators.COMPARISONS and c.text not in operators.INFIX and c.kind != ":":
         return piece
@@ -398,10 +381,10 @@ def _comparison(c: Cursor, piece: _Open, start: int) -> Formula | _Open:
     if c.kind in operators.COMPARISONS:
         message, help = "comparisons do not chain", "write `A < B, B < C` for `A < B < C`"
         c.fail("chained-comparison", message, c.start, c.end, help=help)
-    return Comparison(op, left, right, span=c.span(start))
+    return ast.Comparison(op, left, right, span=c.span(start))
 
 
-def _group(c: Cursor) -> Formula | _Open:
+def _group(c: Cursor) -> ast.Formula | _Open:
     """Parse a parenthesized formula or term, parentheses dropped."""
     opened = c.start
     c.enter(5)
@@ -415,7 +398,7 @@ def _group(c: Cursor) -> Formula | _Open:
     return piece
 
 
-def _negation(c: Cursor) -> Formula:
+def _negation(c: Cursor) -> ast.Formula:
     starts = []
     while c.kind == "!":
         starts.append(c.start)
@@ -425,35 +408,35 @@ def _negation(c: Cursor) -> Formula:
     c.leave(3)
     for start in reversed(starts):
         c.grow(c.height + 1, start)
-        found = Not(found, span=c.span(start))
+        found = ast.Not(found, span=c.span(start))
     return found
 
 
-def _closed(c: Cursor, piece: Formula | _Open) -> Formula:
+def _closed(c: Cursor, piece: ast.Formula | _Open) -> ast.Formula:
     """Use a phrase of undecided role as a literal."""
     match piece:
         case _Application(name=name, args=args, span=span):
-            return Test(name, args, span=span) if name in operators.TESTS else Atom(name, args, span=span)
-        case Variable(name=name, span=span):
-            return Test(name, (), span=span) if name in operators.TESTS else Atom(name, (), span=span)
-        case Constant(value=bool() as value, span=span):
-            return Test("true" if value else "false", (), span=span)
-        case Wildcard() | Parameter() | Constant() | Call() | Aggregate():
+            return ast.Test(name, args, span=span) if name in operators.TESTS else ast.Atom(name, args, span=span)
+        case ast.Variable(name=name, span=span):
+            return ast.Test(name, (), span=span) if name in operators.TESTS else ast.Atom(name, (), span=span)
+        case ast.Constant(value=bool() as value, span=span):
+            return ast.Test("true" if value else "false", (), span=span)
+        case ast.Wildcard() | ast.Parameter() | ast.Constant() | ast.Call() | ast.Aggregate():
             _not_a_condition(c, piece)
         case _:
             return piece
 
 
-def atom(c: Cursor, wanted: str = "a relation") -> Atom:
+def atom(c: Cursor, wanted: str = "a relation") -> ast.Atom:
     """`r(t1, …)`, or a bare `r` for a relation without columns."""
     start = c.start
     name = relation_name(c, wanted)
-    args: tuple[Term, ...] = ()
+    args: tuple[ast.Term, ...] = ()
     c.height = 0
     if c.kind == "(":
         args = arguments(c)
     c.grow(c.height + 1, start)
-    return Atom(name, args, span=c.span(start))
+    return ast.Atom(name, args, span=c.span(start))
 
 
 def relation_name(c: Cursor, wanted: str) -> str:
@@ -486,7 +469,7 @@ def _names_state(c: Cursor) -> bool:
     return kind == "name" and text not in operators.INFIX and (text != "do" or c.peek(2)[0] == "(")
 
 
-def _state_atom(c: Cursor) -> Atom:
+def _state_atom(c: Cursor) -> ast.Atom:
     """`old r(…)`."""
     start, state = c.start, c.text
     c.advance()
@@ -494,13 +477,13 @@ def _state_atom(c: Cursor) -> Atom:
         message = f"`{state}` reads another state of a relation; only the condition of a `.rule` can do this"
         c.report("state-outside-rule", message, start, c.last, help=f"remove `{state}`")
     found = atom(c)
-    return Atom(found.relation, found.args, state if c.in_rule else "", span=c.span(start))
+    return ast.Atom(found.relation, found.args, state if c.in_rule else "", span=c.span(start))
 
 
 # ---- refusals ---------------------------------------------------------------------------------
 
 
-def _not_a_condition(c: Cursor, piece: Term) -> NoReturn:
+def _not_a_condition(c: Cursor, piece: ast.Term) -> NoReturn:
     assert piece.span is not None
     message = f"`{shown(piece.span.text)}` is a value, but a body needs conditions"
     c.fail("not-a-condition", message, piece.span.start, piece.span.end, help="compare it, as in `X = …`")

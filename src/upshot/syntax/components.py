@@ -12,30 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from upshot.core.diagnostic import Diagnostic, did_you_mean
 from upshot.core.span import Span
-from upshot.syntax.ast import (
-    CAST,
-    Activation,
-    ActiveRule,
-    Atom,
-    BranchDeclaration,
-    Call,
-    Component,
-    ComponentInstance,
-    ComponentUse,
-    Declaration,
-    Deny,
-    DenyPolicy,
-    Directive,
-    ForeignKey,
-    Item,
-    Override,
-    Rule,
-    SyntaxNode,
-    TypeDeclaration,
-    TypeName,
-    ViewDirective,
-    WrittenItem,
-)
+from upshot.syntax import ast
 from upshot.syntax.rebuild import rebuilt
 
 _DEEPEST = 40
@@ -47,9 +24,9 @@ _MOST_ITEMS = 100_000
 _Rename = Callable[[str], str]
 
 
-def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...], list[Diagnostic]]:
+def expanded_components(items: Sequence[ast.WrittenItem]) -> tuple[tuple[ast.Item, ...], list[Diagnostic]]:
     """The items with all instances expanded, and the errors found."""
-    if not any(isinstance(item, Component | ComponentInstance | Override) for item in items):
+    if not any(isinstance(item, ast.Component | ast.ComponentInstance | ast.Override) for item in items):
         return tuple(items), []  # type: ignore[arg-type]
     expansion = _ComponentExpansion()
     expansion.scope(items, _ComponentScope(), (), lambda name: name, "")
@@ -60,37 +37,42 @@ def expanded_components(items: Sequence[WrittenItem]) -> tuple[tuple[Item, ...],
 class _ComponentScope:
     """The visible components, each with the scope of its declaration."""
 
-    components: Mapping[str, tuple[Component, _ComponentScope]] = field(default_factory=dict)
+    components: Mapping[str, tuple[ast.Component, _ComponentScope]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _ComponentExpansion:
-    made: list[Item] = field(default_factory=list)
+    made: list[ast.Item] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def scope(
-        self, items: Sequence[WrittenItem], outer: _ComponentScope, path: tuple[str, ...], rename: _Rename, within: str
+        self,
+        items: Sequence[ast.WrittenItem],
+        outer: _ComponentScope,
+        path: tuple[str, ...],
+        rename: _Rename,
+        within: str,
     ) -> None:
         """Expand the items of the text, or of one instance, in their order."""
         scope = self._declared(items, outer)
         for item in items:
             match item:
-                case Component():
+                case ast.Component():
                     pass
-                case Override():
+                case ast.Override():
                     if not path:
                         self._report("misplaced-override", "`.override` stands outside of any component", item.span)
-                case ComponentInstance():
+                case ast.ComponentInstance():
                     self._instance(item, scope, path, rename)
                 case _:
                     self.made.append(_renamed(item, rename, within))
 
-    def _declared(self, items: Sequence[WrittenItem], outer: _ComponentScope) -> _ComponentScope:
+    def _declared(self, items: Sequence[ast.WrittenItem], outer: _ComponentScope) -> _ComponentScope:
         found = dict(outer.components)
         own: set[str] = set()
         scope = _ComponentScope(found)
         for item in items:
-            if isinstance(item, Component):
+            if isinstance(item, ast.Component):
                 if item.name in own:
                     self._report("duplicate-component", f"component `{item.name}` is declared twice", item.span)
                 own.add(item.name)
@@ -98,7 +80,7 @@ class _ComponentExpansion:
         return scope
 
     def _instance(
-        self, item: ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename
+        self, item: ast.ComponentInstance, scope: _ComponentScope, path: tuple[str, ...], rename: _Rename
     ) -> None:
         if len(path) >= _DEEPEST or len(self.made) > _MOST_ITEMS:
             message = f"instance `{item.name}` makes instances without end"
@@ -126,14 +108,14 @@ class _Content:
     """The items of a component, those of its bases first."""
 
     expansion: _ComponentExpansion
-    items: list[WrittenItem] = field(default_factory=list)
+    items: list[ast.WrittenItem] = field(default_factory=list)
     scope: _ComponentScope = field(default_factory=_ComponentScope)
 
     def take(
         self,
-        use: ComponentUse,
+        use: ast.ComponentUse,
         scope: _ComponentScope,
-        types: Mapping[str, TypeName],
+        types: Mapping[str, ast.TypeName],
         overridden: frozenset[str],
         chain: tuple[str, ...],
     ) -> None:
@@ -152,7 +134,7 @@ class _Content:
             return
         arguments = [types.get(each.name, each) if not each.arguments else each for each in use.arguments]
         bound = dict(zip(component.parameters, arguments, strict=True))
-        own = {item.relation: item for item in component.items if isinstance(item, Override)}
+        own = {item.relation: item for item in component.items if isinstance(item, ast.Override)}
         for base in component.bases:
             if base.name in chain or len(chain) > _DEEPEST:
                 help = "a component cannot extend itself"
@@ -167,9 +149,9 @@ class _Content:
         merged = {**self.scope.components, **home.components}
         self.scope = _ComponentScope(merged)
 
-    def _check_overrides(self, own: Mapping[str, Override]) -> None:
+    def _check_overrides(self, own: Mapping[str, ast.Override]) -> None:
         """Report overrides of relations that no base declares `overridable`."""
-        inherited = {item.name: item for item in self.items if isinstance(item, Declaration)}
+        inherited = {item.name: item for item in self.items if isinstance(item, ast.Declaration)}
         for name, item in own.items():
             declared = inherited.get(name)
             if declared is None:
@@ -180,81 +162,81 @@ class _Content:
                 self.expansion._report("bad-override", f"`{name}` is not overridable", item.span, help)
 
 
-def _without_overridden(item: WrittenItem, overridden: frozenset[str]) -> WrittenItem | None:
+def _without_overridden(item: ast.WrittenItem, overridden: frozenset[str]) -> ast.WrittenItem | None:
     """The item without rules for overridden relations; None if nothing is left."""
     match item:
-        case Override():
+        case ast.Override():
             return None
-        case Rule(heads=heads):
+        case ast.Rule(heads=heads):
             kept = tuple(head for head in heads if head.relation not in overridden)
             return item if kept == heads else replace(item, heads=kept) if kept else None
         case _:
             return item
 
 
-def _substituted(item: WrittenItem, arguments: Mapping[str, TypeName]) -> WrittenItem:
+def _substituted(item: ast.WrittenItem, arguments: Mapping[str, ast.TypeName]) -> ast.WrittenItem:
     """The item with types, or components, in place of the parameters of its component."""
     if not arguments:
         return item
 
-    def change(node: SyntaxNode) -> SyntaxNode:
+    def change(node: ast.SyntaxNode) -> ast.SyntaxNode:
         match node:
-            case TypeName(name=name) if name in arguments:
+            case ast.TypeName(name=name) if name in arguments:
                 type = arguments[name]
                 return replace(type, nullable=type.nullable or node.nullable, span=node.span)
-            case ComponentUse(name=name) if name in arguments:
+            case ast.ComponentUse(name=name) if name in arguments:
                 return replace(node, name=arguments[name].name)
-            case Call(function=name) if name.startswith(CAST) and name.removeprefix(CAST) in arguments:
-                return replace(node, function=CAST + arguments[name.removeprefix(CAST)].name)
+            case ast.Call(function=name) if name.startswith(ast.CAST) and name.removeprefix(ast.CAST) in arguments:
+                return replace(node, function=ast.CAST + arguments[name.removeprefix(ast.CAST)].name)
             case _:
                 return node
 
     return rebuilt(item, change)
 
 
-def _local_names(items: Iterable[WrittenItem]) -> frozenset[str]:
+def _local_names(items: Iterable[ast.WrittenItem]) -> frozenset[str]:
     """The relations, types, constraints, rules and instances that a component declares."""
     found: set[str] = set()
     for item in items:
-        if isinstance(item, TypeDeclaration):
+        if isinstance(item, ast.TypeDeclaration):
             found |= {f"${branch.name}" for branch in item.branches}
         match item:
             case (
-                Declaration(name=name)
-                | TypeDeclaration(name=name)
-                | ActiveRule(name=name)
-                | ComponentInstance(name=name)
+                ast.Declaration(name=name)
+                | ast.TypeDeclaration(name=name)
+                | ast.ActiveRule(name=name)
+                | ast.ComponentInstance(name=name)
             ):
                 found.add(name)
-            case Deny(head=head):
+            case ast.Deny(head=head):
                 found.add(head.relation)
             case _:
                 pass
     return frozenset(found)
 
 
-def _renamed(item: Item, rename: _Rename, within: str) -> Item:
+def _renamed(item: ast.Item, rename: _Rename, within: str) -> ast.Item:
     """The item with the names that it has in its instance."""
     if not within:
         return item
 
-    def change(node: SyntaxNode) -> SyntaxNode:
+    def change(node: ast.SyntaxNode) -> ast.SyntaxNode:
         if node.span is not None:
             node = replace(node, span=replace(node.span, within=within))
         match node:
-            case Atom(relation=name):
+            case ast.Atom(relation=name):
                 return replace(node, relation=rename(name))
-            case ForeignKey(relation=name) | Directive(relation=name) | ViewDirective(relation=name):
+            case ast.ForeignKey(relation=name) | ast.Directive(relation=name) | ast.ViewDirective(relation=name):
                 return replace(node, relation=rename(name))
-            case Declaration() | TypeName() | TypeDeclaration() | DenyPolicy() | ActiveRule():
+            case ast.Declaration() | ast.TypeName() | ast.TypeDeclaration() | ast.DenyPolicy() | ast.ActiveRule():
                 return replace(node, name=rename(node.name))
-            case BranchDeclaration(name=name) if name:
+            case ast.BranchDeclaration(name=name) if name:
                 return replace(node, name=rename(f"${name}").replace("$", ""))
-            case Call(function=name) if name.startswith(CAST):
-                return replace(node, function=CAST + rename(name.removeprefix(CAST)))
-            case Call(function=name) if name.startswith("$"):
+            case ast.Call(function=name) if name.startswith(ast.CAST):
+                return replace(node, function=ast.CAST + rename(name.removeprefix(ast.CAST)))
+            case ast.Call(function=name) if name.startswith("$"):
                 return replace(node, function="$" + rename(name).replace("$", ""))
-            case Activation(rule=name):
+            case ast.Activation(rule=name):
                 return replace(node, rule=rename(name))
             case _:
                 return node

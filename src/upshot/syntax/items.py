@@ -9,38 +9,7 @@ from typing import NoReturn
 from upshot.core.diagnostic import did_you_mean
 from upshot.core.fact_text import quoted
 from upshot.core.types import FLOAT
-from upshot.syntax import hints
-from upshot.syntax.ast import (
-    ActionClause,
-    Activation,
-    ActiveRule,
-    Atom,
-    Attribute,
-    BranchDeclaration,
-    Call,
-    Component,
-    ComponentInstance,
-    ComponentUse,
-    Constant,
-    Declaration,
-    Deny,
-    DenyPolicy,
-    Directive,
-    DisjunctiveRule,
-    EventClause,
-    FunctorDeclaration,
-    Ignored,
-    Item,
-    Override,
-    Rule,
-    Subsumption,
-    Term,
-    TypeDeclaration,
-    TypeName,
-    ViewDirective,
-    Wildcard,
-    WrittenItem,
-)
+from upshot.syntax import ast, hints
 from upshot.syntax.bodies import arguments, atom, formula, qualified_name, relation_name, term, text_of
 from upshot.syntax.cursor import DIRECTIVES, Abandon, Cursor, shown
 from upshot.syntax.qualifiers import begins_clause, listed, qualifiers, separated
@@ -49,25 +18,25 @@ from upshot.syntax.qualifiers import begins_clause, listed, qualifiers, separate
 # `.deny`, `.rule`, `.activate` and `.deactivate`.
 
 
-def _deny(c: Cursor) -> Sequence[Item]:
+def _deny(c: Cursor) -> Sequence[ast.Item]:
     """`.deny name(X) :- body.`, or `.deny name on_violation=warn`."""
     c.advance()
     head = atom(c, "the name of a constraint")
     if c.kind == "name" and not head.args and c.peek()[0] == "=":
-        return [DenyPolicy(head.relation, _options(c), span=c.item_span())]
+        return [ast.DenyPolicy(head.relation, _options(c), span=c.item_span())]
     if c.kind != ":-":
         c.unexpected("`:-` and what must not hold", help="write a policy as `.deny name on_violation=warn`")
     c.advance()
     body = formula(c)
     _end_clause(c, "`,`, `;` or `.`")
-    return [Deny(head, body, span=c.item_span())]
+    return [ast.Deny(head, body, span=c.item_span())]
 
 
-def _active_rule(c: Cursor) -> Sequence[Item]:
+def _active_rule(c: Cursor) -> Sequence[ast.Item]:
     """`.rule name(params) option=value on event when condition do action, ….`"""
     c.advance()
     name = c.take("name", "the name of a rule")
-    parameters: tuple[Term, ...] = arguments(c) if c.kind == "(" else ()
+    parameters: tuple[ast.Term, ...] = arguments(c) if c.kind == "(" else ()
     chosen = _options(c)
     event = condition = None
     if c.text == "on":
@@ -82,16 +51,16 @@ def _active_rule(c: Cursor) -> Sequence[Item]:
     c.advance()
     actions = tuple(separated(c, _action))
     _end_clause(c, "`,` or `.`")
-    return [ActiveRule(name, parameters, chosen, event, condition, actions, span=c.item_span())]
+    return [ast.ActiveRule(name, parameters, chosen, event, condition, actions, span=c.item_span())]
 
 
-def _activation(c: Cursor) -> Sequence[Item]:
+def _activation(c: Cursor) -> Sequence[ast.Item]:
     """`.activate name(X = value, …)` or `.deactivate name`; without bindings, for all values."""
     active = c.text == ".activate"
     c.advance()
     name = c.take("name", "the name of a rule")
     bindings = tuple(listed(c, _binding)) if c.kind == "(" else ()
-    wild = sum(isinstance(value, Wildcard) for _, value in bindings)
+    wild = sum(isinstance(value, ast.Wildcard) for _, value in bindings)
     if wild and not (active and wild == len(bindings)):
         c.fail(
             "not-a-constant",
@@ -100,10 +69,10 @@ def _activation(c: Cursor) -> Sequence[Item]:
             c.last,
             help="give every parameter a value, or `_` to each",
         )
-    return [Activation(name, bindings, active, span=c.item_span())]
+    return [ast.Activation(name, bindings, active, span=c.item_span())]
 
 
-def _binding(c: Cursor) -> tuple[str, Constant | Wildcard]:
+def _binding(c: Cursor) -> tuple[str, ast.Constant | ast.Wildcard]:
     """`parameter = value`, or `parameter = _`."""
     if c.kind != "name":
         c.unexpected("a parameter of the rule", help='name it, as in `.activate reorder(I = "nail")`')
@@ -111,17 +80,17 @@ def _binding(c: Cursor) -> tuple[str, Constant | Wildcard]:
     c.take("=", "`=` and a value", opened=-1)
     start = c.start
     value = _folded(term(c))
-    if not isinstance(value, Constant | Wildcard):
+    if not isinstance(value, ast.Constant | ast.Wildcard):
         help = "give a number, quoted text or another constant"
         c.fail("not-a-constant", f"`{parameter}` needs a constant", start, c.last, help=help)
     return parameter, value
 
 
-def _folded(value: Term) -> Term:
+def _folded(value: ast.Term) -> ast.Term:
     """Fold the quotients `1.0 / 0.0` and `0.0 / 0.0`, which stand for infinity and NaN: these have no literal."""
     match value:
-        case Call("/", (Constant(float(upper)), Constant(0.0))):
-            return Constant(math.nan if upper == 0 else math.copysign(math.inf, upper), FLOAT, span=value.span)
+        case ast.Call("/", (ast.Constant(float(upper)), ast.Constant(0.0))):
+            return ast.Constant(math.nan if upper == 0 else math.copysign(math.inf, upper), FLOAT, span=value.span)
     return value
 
 
@@ -130,17 +99,17 @@ def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
     c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
 
 
-def _event(c: Cursor) -> EventClause:
+def _event(c: Cursor) -> ast.EventClause:
     c.advance()
     start = c.start
     kind = _word(c, ("insert", "delete", "update", "change"))
-    return EventClause(kind, atom(c), span=c.span(start))
+    return ast.EventClause(kind, atom(c), span=c.span(start))
 
 
-def _action(c: Cursor) -> ActionClause:
+def _action(c: Cursor) -> ast.ActionClause:
     start = c.start
     kind = _word(c, ("insert", "delete", "call"))
-    return ActionClause(kind, atom(c), span=c.span(start))
+    return ast.ActionClause(kind, atom(c), span=c.span(start))
 
 
 def _word(c: Cursor, words: tuple[str, ...]) -> str:
@@ -159,10 +128,10 @@ LATTICES = ("min", "max", "any", "all", "union")
 """The words before the type of a column of which one value is kept."""
 
 
-def items(c: Cursor, *, closed_by: str = "end") -> tuple[WrittenItem, ...]:
+def items(c: Cursor, *, closed_by: str = "end") -> tuple[ast.WrittenItem, ...]:
     """Parse every item of the text, or of the block that a token closes; an item with an error is reported and
     skipped."""
-    found: list[WrittenItem] = []
+    found: list[ast.WrittenItem] = []
     while c.kind not in ("end", closed_by):
         c.begin_item()
         directive = _directive(c)
@@ -197,7 +166,7 @@ def _recover(c: Cursor, directive: str) -> None:
 # ---- clauses ----------------------------------------------------------------------------------
 
 
-def _clause(c: Cursor) -> Item:
+def _clause(c: Cursor) -> ast.Item:
     """A fact or a rule."""
     if c.kind != "name":
         _refuse_start(c)
@@ -215,11 +184,11 @@ def _clause(c: Cursor) -> Item:
         _end_clause(c, "`,`, `;` or `.`")
     else:
         _end_clause(c, "`:-` or `.`", help="write a rule as `head :- body.`, a fact as `head.`")
-    made = DisjunctiveRule if between == "|" else Rule
+    made = ast.DisjunctiveRule if between == "|" else ast.Rule
     return made(tuple(heads), body, span=c.item_span())
 
 
-def _subsumption(c: Cursor, worse: Atom) -> Subsumption:
+def _subsumption(c: Cursor, worse: ast.Atom) -> ast.Subsumption:
     """`<= better :- body.`"""
     c.advance()
     better = atom(c, "the row that is better")
@@ -228,7 +197,7 @@ def _subsumption(c: Cursor, worse: Atom) -> Subsumption:
     c.advance()
     body = formula(c)
     _end_clause(c, "`,`, `;` or `.`")
-    return Subsumption(worse, better, body, span=c.item_span())
+    return ast.Subsumption(worse, better, body, span=c.item_span())
 
 
 def _refuse_start(c: Cursor) -> NoReturn:
@@ -245,7 +214,7 @@ def _refuse_start(c: Cursor) -> NoReturn:
 # ---- declarations -----------------------------------------------------------------------------
 
 
-def _declaration(c: Cursor) -> Sequence[Item]:
+def _declaration(c: Cursor) -> Sequence[ast.Item]:
     """`.decl a, b(x: t, …) key(x) …`: one declaration for each name; the old words `input` and `output` become
     directives."""
     c.advance()
@@ -257,14 +226,14 @@ def _declaration(c: Cursor) -> Sequence[Item]:
     attributes = tuple(listed(c, _attribute))
     words = qualifiers(c)
     span, keys, tuning, constraints = c.item_span(), tuple(words.keys), tuple(words.tuning), tuple(words.constraints)
-    found: list[Item] = [
-        Declaration(name, attributes, keys, tuning, constraints, words.part_of, words.choice, span=span)
+    found: list[ast.Item] = [
+        ast.Declaration(name, attributes, keys, tuning, constraints, words.part_of, words.choice, span=span)
         for name in names
     ]
-    return found + [Directive(kind, name, span=span) for kind in words.io for name in names]
+    return found + [ast.Directive(kind, name, span=span) for kind in words.io for name in names]
 
 
-def _functor(c: Cursor) -> Sequence[Item]:
+def _functor(c: Cursor) -> Sequence[ast.Item]:
     """`.functor f(x: number, y: symbol): number pure`; in Soufflé the parameters have no names."""
     c.advance()
     name = c.take("name", "the name of a function")
@@ -280,19 +249,19 @@ def _functor(c: Cursor) -> Sequence[Item]:
         if c.kind == "(":
             (revision,) = listed(c, _size, empty=False)[:1]
     stateful, fold = explicit and kind == "stateful", explicit and kind == "fold"
-    return [FunctorDeclaration(name, parameters, result, stateful, revision, fold, span=c.item_span())]
+    return [ast.FunctorDeclaration(name, parameters, result, stateful, revision, fold, span=c.item_span())]
 
 
-def _parameter(c: Cursor) -> Attribute:
+def _parameter(c: Cursor) -> ast.Attribute:
     start = c.start
     if c.peek()[0] == ":":
         name = c.take("name", "the name of a parameter")
         c.advance()
-        return Attribute(name, _type_name(c), span=c.span(start))
-    return Attribute("x", _type_name(c), span=c.span(start))
+        return ast.Attribute(name, _type_name(c), span=c.span(start))
+    return ast.Attribute("x", _type_name(c), span=c.span(start))
 
 
-def _attribute(c: Cursor) -> Attribute:
+def _attribute(c: Cursor) -> ast.Attribute:
     start = c.start
     name = c.take("name", "the name of a column")
     c.take(":", "`:` and the type")
@@ -302,10 +271,10 @@ def _attribute(c: Cursor) -> Attribute:
     if c.text in LATTICES and c.peek()[0] == "name":
         lattice = c.text
         c.advance()
-    return Attribute(name, _type_name(c), lattice, span=c.span(start))
+    return ast.Attribute(name, _type_name(c), lattice, span=c.span(start))
 
 
-def _type_name(c: Cursor) -> TypeName:
+def _type_name(c: Cursor) -> ast.TypeName:
     """`symbol`, `decimal(10,2)?`. The `?` is usually part of the token, since a name may end in `?`."""
     start = c.start
     if not c.text.strip("?"):
@@ -320,7 +289,7 @@ def _type_name(c: Cursor) -> TypeName:
         c.advance()
     if c.kind == "<>":
         c.give_up(hints.DIRECTIVES[".lattice"], c.start, c.end)
-    return TypeName(name.rstrip("?"), sizes, nullable, span=c.span(start))
+    return ast.TypeName(name.rstrip("?"), sizes, nullable, span=c.span(start))
 
 
 def _size(c: Cursor) -> int:
@@ -335,7 +304,7 @@ def _size(c: Cursor) -> int:
 # ---- types, files, views ----------------------------------------------------------------------
 
 
-def _type_declaration(c: Cursor) -> Sequence[Item]:
+def _type_declaration(c: Cursor) -> Sequence[ast.Item]:
     """`.type T <: B`, `.type T = A | B`, and Soufflé's older spellings."""
     old = {".number_type": "number", ".symbol_type": "symbol"}.get(c.text)
     c.advance()
@@ -344,15 +313,15 @@ def _type_declaration(c: Cursor) -> Sequence[Item]:
     if old or c.kind not in ("<:", "="):
         if not old and not (c.kind in ("end", "directive") or c.starts_line() or begins_clause(c)):
             c.unexpected("`<:` or `=`")
-        return [TypeDeclaration(name, (TypeName(old or "symbol"),), span=c.item_span())]
+        return [ast.TypeDeclaration(name, (ast.TypeName(old or "symbol"),), span=c.item_span())]
     c.advance()
     if equivalent and (branches := _branches(c)):
-        return [TypeDeclaration(name, (), True, branches, span=c.item_span())]
+        return [ast.TypeDeclaration(name, (), True, branches, span=c.item_span())]
     bases = separated(c, _type_name, "|") if equivalent else [_type_name(c)]
-    return [TypeDeclaration(name, tuple(bases), equivalent, span=c.item_span())]
+    return [ast.TypeDeclaration(name, tuple(bases), equivalent, span=c.item_span())]
 
 
-def _branches(c: Cursor) -> tuple[BranchDeclaration, ...]:
+def _branches(c: Cursor) -> tuple[ast.BranchDeclaration, ...]:
     """`[x: number, …]`, or `A { x: number } | B { } | …`; empty if types follow instead."""
     if c.kind == "[":
         return (_branch(c, "[", "]"),)
@@ -361,22 +330,22 @@ def _branches(c: Cursor) -> tuple[BranchDeclaration, ...]:
     return tuple(separated(c, lambda c: _branch(c, "{", "}"), "|"))
 
 
-def _branch(c: Cursor, opening: str, closing: str) -> BranchDeclaration:
+def _branch(c: Cursor, opening: str, closing: str) -> ast.BranchDeclaration:
     start = c.start
     name = c.take("name", "the name of a branch") if opening == "{" else ""
     opened = c.start
     c.take(opening, f"`{opening}` and the fields")
-    fields: list[Attribute] = []
+    fields: list[ast.Attribute] = []
     while c.kind != closing:
         fields.append(_attribute(c))
         if c.kind != ",":
             break
         c.advance()
     c.take(closing, f"`,` or `{closing}`", opened=opened)
-    return BranchDeclaration(name, tuple(fields), span=c.span(start))
+    return ast.BranchDeclaration(name, tuple(fields), span=c.span(start))
 
 
-def _files(c: Cursor) -> Sequence[Item]:
+def _files(c: Cursor) -> Sequence[ast.Item]:
     """`.input a, b(key="value", …)`: one directive for each relation, with the same parameters."""
     kind = c.text[1:]
     c.advance()
@@ -384,27 +353,27 @@ def _files(c: Cursor) -> Sequence[Item]:
         c.give_up(hints.EVERY_RELATION, c.start, c.end)
     names = separated(c, lambda c: qualified_name(c, "the name of a relation"))
     parameters = tuple(listed(c, _pair)) if c.kind == "(" else ()
-    return [Directive(kind, name, parameters, span=c.item_span()) for name in names]
+    return [ast.Directive(kind, name, parameters, span=c.item_span()) for name in names]
 
 
-def _view(c: Cursor) -> Sequence[Item]:
+def _view(c: Cursor) -> Sequence[ast.Item]:
     c.advance()
     name = qualified_name(c, "the name of a view")
     chosen = _options(c)
     if c.kind == "name" and not c.starts_line() and not begins_clause(c):
         c.unexpected("`option=value`", help="options are `strategy=…`, `materialized=…` and `policy=…`")
-    return [ViewDirective(name, chosen, span=c.item_span())]
+    return [ast.ViewDirective(name, chosen, span=c.item_span())]
 
 
 # ---- accepted and ignored, or refused ---------------------------------------------------------
 
 
-def _pragma(c: Cursor) -> Sequence[Item]:
+def _pragma(c: Cursor) -> Sequence[ast.Item]:
     c.advance()
     words = [_quoted(c)]
     if c.kind == "string":
         words.append(_quoted(c))
-    return [Ignored(f".pragma {' '.join(words)}", span=c.item_span())]
+    return [ast.Ignored(f".pragma {' '.join(words)}", span=c.item_span())]
 
 
 def _quoted(c: Cursor) -> str:
@@ -412,10 +381,10 @@ def _quoted(c: Cursor) -> str:
     return quoted(text_of(c, c.take("string", "quoted text"), start))
 
 
-def _plan(c: Cursor) -> Sequence[Item]:
+def _plan(c: Cursor) -> Sequence[ast.Item]:
     """`.plan 0:(1,2), 1:(2,1)`."""
     c.advance()
-    return [Ignored(f".plan {', '.join(separated(c, _order))}", span=c.item_span())]
+    return [ast.Ignored(f".plan {', '.join(separated(c, _order))}", span=c.item_span())]
 
 
 def _order(c: Cursor) -> str:
@@ -424,12 +393,12 @@ def _order(c: Cursor) -> str:
     return f"{version}:({','.join(listed(c, lambda c: c.take('number', 'a number')))})"
 
 
-def _limit(c: Cursor) -> Sequence[Item]:
+def _limit(c: Cursor) -> Sequence[ast.Item]:
     """`.limitsize r(n=100)`"""
     c.advance()
     name = qualified_name(c, "the name of a relation")
     parameters = ", ".join(f"{key}={value}" for key, value in listed(c, _pair))
-    return [Ignored(f".limitsize {name}({parameters})", span=c.item_span())]
+    return [ast.Ignored(f".limitsize {name}({parameters})", span=c.item_span())]
 
 
 def _foreign_line(c: Cursor) -> NoReturn:
@@ -438,13 +407,13 @@ def _foreign_line(c: Cursor) -> NoReturn:
     c.unexpected("an item")
 
 
-def _refused(c: Cursor) -> Sequence[Item]:
+def _refused(c: Cursor) -> Sequence[ast.Item]:
     hint, start, end = hints.DIRECTIVES[c.text], c.start, c.end
     c.advance()
     c.give_up(hint, start, end)
 
 
-def _unknown(c: Cursor) -> Sequence[Item]:
+def _unknown(c: Cursor) -> Sequence[ast.Item]:
     start = c.start
     c.advance()
     word = c.text
@@ -457,7 +426,7 @@ def _unknown(c: Cursor) -> Sequence[Item]:
 # ---- components ----------------------------------------------------------------------------------------------
 
 
-def _component(c: Cursor) -> Sequence[WrittenItem]:
+def _component(c: Cursor) -> Sequence[ast.WrittenItem]:
     """`.comp Name<T, …> : Base<T>, … { items }`"""
     start = c.start
     c.enter(6)
@@ -465,7 +434,7 @@ def _component(c: Cursor) -> Sequence[WrittenItem]:
     depth = c.depth
     name = c.take("name", "the name of a component")
     parameters = tuple(each.name for each in _types(c))
-    bases: list[ComponentUse] = []
+    bases: list[ast.ComponentUse] = []
     while c.kind in (":", ",") and (bases or c.kind == ":"):
         c.advance()
         bases.append(_use(c))
@@ -475,31 +444,31 @@ def _component(c: Cursor) -> Sequence[WrittenItem]:
     c.take("}", "an item or `}`", opened=opened)
     c.depth = depth
     c.leave(6)
-    return [Component(name, parameters, tuple(bases), found, span=span)]
+    return [ast.Component(name, parameters, tuple(bases), found, span=span)]
 
 
-def _instance(c: Cursor) -> Sequence[WrittenItem]:
+def _instance(c: Cursor) -> Sequence[ast.WrittenItem]:
     """`.init name = Component<A, …>`"""
     c.advance()
     name = c.take("name", "the name of an instance")
     c.take("=", "`=` and a component")
     used = _use(c)
-    return [ComponentInstance(name, used, span=c.item_span())]
+    return [ast.ComponentInstance(name, used, span=c.item_span())]
 
 
-def _override(c: Cursor) -> Sequence[WrittenItem]:
+def _override(c: Cursor) -> Sequence[ast.WrittenItem]:
     """`.override relation`"""
     c.advance()
-    return [Override(relation_name(c, "the name of a relation"), span=c.item_span())]
+    return [ast.Override(relation_name(c, "the name of a relation"), span=c.item_span())]
 
 
-def _use(c: Cursor) -> ComponentUse:
+def _use(c: Cursor) -> ast.ComponentUse:
     start = c.start
     name = qualified_name(c, "the name of a component")
-    return ComponentUse(name, _types(c), span=c.span(start))
+    return ast.ComponentUse(name, _types(c), span=c.span(start))
 
 
-def _types(c: Cursor) -> tuple[TypeName, ...]:
+def _types(c: Cursor) -> tuple[ast.TypeName, ...]:
     """`<A, B>`, or nothing."""
     if c.kind != "<":
         return ()
@@ -510,7 +479,7 @@ def _types(c: Cursor) -> tuple[TypeName, ...]:
     return tuple(found)
 
 
-_Reader = Callable[[Cursor], Sequence[WrittenItem]]
+_Reader = Callable[[Cursor], Sequence[ast.WrittenItem]]
 _DIRECTIVES: Mapping[str, _Reader] = {
     ".decl": _declaration,
     ".type": _type_declaration,

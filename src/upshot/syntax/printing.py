@@ -7,47 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from upshot.core.fact_text import quoted, spelled
-from upshot.syntax import operators
-from upshot.syntax.ast import (
-    CAST,
-    ActionClause,
-    Activation,
-    ActiveRule,
-    Aggregate,
-    And,
-    Atom,
-    BranchDeclaration,
-    Call,
-    Comparison,
-    Constant,
-    Declaration,
-    Deny,
-    DenyPolicy,
-    Determines,
-    Directive,
-    DisjunctiveRule,
-    ForeignKey,
-    Formula,
-    FunctorDeclaration,
-    Ignored,
-    Item,
-    Not,
-    NotNull,
-    Or,
-    Parameter,
-    Program,
-    Rule,
-    ShortForm,
-    Subsumption,
-    Term,
-    Test,
-    TypeDeclaration,
-    TypeName,
-    ValueCheck,
-    Variable,
-    ViewDirective,
-    Wildcard,
-)
+from upshot.syntax import ast, operators
 
 WIDTH = 100
 _INDENT = "    "
@@ -55,51 +15,51 @@ _TIGHTEST = 99
 _BARE_VALUE = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*|-?[0-9]{1,18}")
 
 
-def print_program(program: Program) -> str:
+def print_program(program: ast.Program) -> str:
     """The program, one item a line; long bodies continue on indented lines."""
     return "".join(print_item(item) + "\n" for item in program.items)
 
 
-def print_item(item: Item) -> str:
+def print_item(item: ast.Item) -> str:
     """One fact, rule or directive, with its final `.` where it has one."""
     match item:
-        case Rule():
+        case ast.Rule():
             return print_rule(item.heads, item.body)
-        case Declaration():
+        case ast.Declaration():
             return _declaration(item)
-        case TypeDeclaration(name=name, bases=bases, equivalent=equivalent):
+        case ast.TypeDeclaration(name=name, bases=bases, equivalent=equivalent):
             parts = map(_branch, item.branches) if item.branches else map(_type_name, bases)
             return f".type {name} {'=' if equivalent else '<:'} {' | '.join(parts)}"
-        case Directive(kind=kind, relation=relation, parameters=parameters):
+        case ast.Directive(kind=kind, relation=relation, parameters=parameters):
             values = ", ".join(f"{key}={quoted(value)}" for key, value in parameters)
             return f".{kind} {relation}" + (f"({values})" if values else "")
-        case ViewDirective(relation=relation, options=options):
+        case ast.ViewDirective(relation=relation, options=options):
             return f".view {relation}{_options(options)}"
-        case DisjunctiveRule(heads=heads, body=body):
+        case ast.DisjunctiveRule(heads=heads, body=body):
             head = " | ".join(map(print_atom, heads))
             return f"{head}." if body is None else _clause(head, body)
-        case FunctorDeclaration(name=name, parameters=parameters, result=result, revision=revision):
+        case ast.FunctorDeclaration(name=name, parameters=parameters, result=result, revision=revision):
             columns = ", ".join(f"{each.name}: {_type_name(each.type)}" for each in parameters)
             kind = "fold" if item.fold else "stateful" if item.stateful else "pure"
             return f".functor {name}({columns}): {_type_name(result)} {kind}{f'({revision})' * bool(revision)}"
-        case Subsumption(worse=worse, better=better, body=body):
+        case ast.Subsumption(worse=worse, better=better, body=body):
             return _clause(f"{print_atom(worse)} <= {print_atom(better)}", body)
-        case Deny(head=head, body=body):
+        case ast.Deny(head=head, body=body):
             return _clause(f".deny {print_atom(head)}", body)
-        case DenyPolicy(name=name, options=options):
+        case ast.DenyPolicy(name=name, options=options):
             return f".deny {name}{_options(options)}"
-        case ActiveRule():
+        case ast.ActiveRule():
             return _active_rule(item)
-        case Activation(rule=rule, bindings=bindings, active=active):
+        case ast.Activation(rule=rule, bindings=bindings, active=active):
             values = ", ".join(f"{name} = {print_term(value)}" for name, value in bindings)
             return f".{'activate' if active else 'deactivate'} {rule}" + (f"({values})" if values else "")
-        case Ignored(text=text):
+        case ast.Ignored(text=text):
             return text
         case _:
             assert_never(item)
 
 
-def print_rule(heads: Sequence[Atom], body: Formula | None) -> str:
+def print_rule(heads: Sequence[ast.Atom], body: ast.Formula | None) -> str:
     """`closure(X, Y) :- edge(X, Z), closure(Z, Y).`"""
     head = ", ".join(map(print_atom, heads))
     return f"{head}." if body is None else _clause(head, body)
@@ -108,31 +68,31 @@ def print_rule(heads: Sequence[Atom], body: Formula | None) -> str:
 # ---- formulas ---------------------------------------------------------------------------------
 
 
-def print_formula(formula: Formula) -> str:
+def print_formula(formula: ast.Formula) -> str:
     """A body on one line."""
     match formula:
-        case Atom():
+        case ast.Atom():
             return print_atom(formula)
-        case Comparison(op=op, left=left, right=right):
+        case ast.Comparison(op=op, left=left, right=right):
             return f"{print_term(left)} {op} {print_term(right)}"
-        case Test(name=name, args=args):
+        case ast.Test(name=name, args=args):
             return name if name in ("true", "false") else f"{name}({_terms(args)})"
-        case Not(body=body):
-            return f"!{_grouped(body, (And, Or))}"
-        case And(parts=parts):
-            return ", ".join(_grouped(part, (Or,)) for part in parts) or "true"
-        case Or(parts=parts):
+        case ast.Not(body=body):
+            return f"!{_grouped(body, (ast.And, ast.Or))}"
+        case ast.And(parts=parts):
+            return ", ".join(_grouped(part, (ast.Or,)) for part in parts) or "true"
+        case ast.Or(parts=parts):
             return "; ".join(map(print_formula, parts)) or "false"
         case _:
             assert_never(formula)
 
 
-def _grouped(formula: Formula, loose: tuple[type, ...]) -> str:
+def _grouped(formula: ast.Formula, loose: tuple[type, ...]) -> str:
     text = print_formula(formula)
     return f"({text})" if isinstance(formula, loose) else text
 
 
-def print_atom(atom: Atom) -> str:
+def print_atom(atom: ast.Atom) -> str:
     """`old r(X, _)`; a relation without columns is `r()`."""
     state = f"{atom.state} " if atom.state else ""
     return f"{state}{atom.relation}({_terms(atom.args)})"
@@ -141,30 +101,30 @@ def print_atom(atom: Atom) -> str:
 # ---- terms ------------------------------------------------------------------------------------
 
 
-def print_term(term: Term) -> str:
+def print_term(term: ast.Term) -> str:
     """The term as text."""
     return _term(term)[0]
 
 
-def _terms(terms: Iterable[Term]) -> str:
+def _terms(terms: Iterable[ast.Term]) -> str:
     return ", ".join(map(print_term, terms))
 
 
-def _term(term: Term) -> tuple[str, int]:
+def _term(term: ast.Term) -> tuple[str, int]:
     """The text, and the precedence of its outermost operator."""
     match term:
-        case Variable(name=name):
+        case ast.Variable(name=name):
             return name, _TIGHTEST
-        case Wildcard():
+        case ast.Wildcard():
             return "_", _TIGHTEST
-        case Parameter(name=name):
+        case ast.Parameter(name=name):
             return f"${name}", _TIGHTEST
-        case Constant():
+        case ast.Constant():
             text = spelled(term.value, term.type)
             return text, operators.UNARY if text.startswith("-") else _TIGHTEST
-        case Call(function=function, args=args):
+        case ast.Call(function=function, args=args):
             return _call(function, args)
-        case Aggregate(function=function, target=target, body=body):
+        case ast.Aggregate(function=function, target=target, body=body):
             over = "" if target is None else f" {print_term(target)}"
             if function.startswith("@") and over.startswith(" ("):
                 over = f"({over[1:]})"  # otherwise the parentheses would hold the arguments of a call
@@ -173,7 +133,7 @@ def _term(term: Term) -> tuple[str, int]:
             assert_never(term)
 
 
-def _call(function: str, args: tuple[Term, ...]) -> tuple[str, int]:
+def _call(function: str, args: tuple[ast.Term, ...]) -> tuple[str, int]:
     if len(args) == 2 and function in operators.INFIX:
         holds, least = operators.INFIX[function]
         left = _operand(args[0], holds if least > holds else holds + 1)
@@ -182,15 +142,15 @@ def _call(function: str, args: tuple[Term, ...]) -> tuple[str, int]:
         return _prefixed(function, args[0]), operators.UNARY
     if structure := _structure(function, args):
         return structure, _TIGHTEST
-    if function.startswith(CAST):
-        return f"as({_terms(args)}, {function.removeprefix(CAST)})", _TIGHTEST
+    if function.startswith(ast.CAST):
+        return f"as({_terms(args)}, {function.removeprefix(ast.CAST)})", _TIGHTEST
     name = function.partition("(")[0]  # the name of a function of the user includes its types
     return f"{name}({_terms(args)})", _TIGHTEST
 
 
-def _structure(function: str, args: tuple[Term, ...]) -> str:
+def _structure(function: str, args: tuple[ast.Term, ...]) -> str:
     """The text of a record or branch, as the parser or `check` represents it; empty for any other function."""
-    if function == "[]" and args and isinstance(args[0], Constant):
+    if function == "[]" and args and isinstance(args[0], ast.Constant):
         function, args = str(args[0].value).partition("(")[0], args[1:]
         function = function if function.startswith("$") else "["
     if function == "[":
@@ -200,15 +160,15 @@ def _structure(function: str, args: tuple[Term, ...]) -> str:
     return ""
 
 
-def _prefixed(function: str, arg: Term) -> str:
+def _prefixed(function: str, arg: ast.Term) -> str:
     if function != "neg":
         return f"{function} {_operand(arg, operators.UNARY)}"
     operand = _operand(arg, operators.UNARY)
     # `-3` would read as a constant; the call of neg on 3 is `-(3)`.
-    return f"-({operand})" if isinstance(arg, Constant) and operand[0].isdigit() else f"-{operand}"
+    return f"-({operand})" if isinstance(arg, ast.Constant) and operand[0].isdigit() else f"-{operand}"
 
 
-def _operand(term: Term, least: int) -> str:
+def _operand(term: ast.Term, least: int) -> str:
     text, holds = _term(term)
     return text if holds >= least else f"({text})"
 
@@ -216,7 +176,7 @@ def _operand(term: Term, least: int) -> str:
 # ---- items ------------------------------------------------------------------------------------
 
 
-def _declaration(item: Declaration) -> str:
+def _declaration(item: ast.Declaration) -> str:
     attributes = [f"{a.name}: {a.lattice + ' ' * bool(a.lattice)}{_type_name(a.type)}" for a in item.attributes]
     words = [f"key({', '.join(key)})" for key in item.keys] + list(item.qualifiers)
     words += [f"part_of({item.part_of})"] * bool(item.part_of)
@@ -233,27 +193,27 @@ def _declaration(item: Declaration) -> str:
     return "\n".join([first, *(_INDENT + constraint for constraint in constraints)])
 
 
-def _short_form(form: ShortForm) -> str:
-    name = "" if isinstance(form, NotNull) or not form.name else f" {form.name}"
+def _short_form(form: ast.ShortForm) -> str:
+    name = "" if isinstance(form, ast.NotNull) or not form.name else f" {form.name}"
     match form:
-        case ForeignKey(columns=columns, relation=relation, referred=referred):
+        case ast.ForeignKey(columns=columns, relation=relation, referred=referred):
             return f"foreign{name}({', '.join(columns)}) {relation}({', '.join(referred)})"
-        case Determines(columns=columns, determined=determined):
+        case ast.Determines(columns=columns, determined=determined):
             return f"determines{name}({', '.join(columns)} : {', '.join(determined)})"
-        case NotNull(columns=columns):
+        case ast.NotNull(columns=columns):
             return f"notnull({', '.join(columns)})"
-        case ValueCheck(condition=condition):
+        case ast.ValueCheck(condition=condition):
             return f"check{name}({print_formula(condition)})"
         case _:
             assert_never(form)
 
 
-def _branch(branch: BranchDeclaration) -> str:
+def _branch(branch: ast.BranchDeclaration) -> str:
     fields = ", ".join(f"{each.name}: {_type_name(each.type)}" for each in branch.fields)
     return f"{branch.name} {{{fields}}}" if branch.name else f"[{fields}]"
 
 
-def _type_name(name: TypeName) -> str:
+def _type_name(name: ast.TypeName) -> str:
     sizes = f"({','.join(map(str, name.arguments))})" if name.arguments else ""
     return f"{name.name}{sizes}{'?' if name.nullable else ''}"
 
@@ -266,7 +226,7 @@ def _option_value(value: str) -> str:
     return value if _BARE_VALUE.fullmatch(value) else quoted(value)
 
 
-def _active_rule(item: ActiveRule) -> str:
+def _active_rule(item: ast.ActiveRule) -> str:
     parameters = f"({_terms(item.parameters)})" if item.parameters else ""
     head = f".rule {item.name}{parameters}{_options(item.options)}"
     if item.event is not None:
@@ -283,25 +243,25 @@ def _active_rule(item: ActiveRule) -> str:
     return "\n".join([*lines, f"{_INDENT}do {actions}."])
 
 
-def _action(action: ActionClause) -> str:
+def _action(action: ast.ActionClause) -> str:
     return f"{action.kind} {print_atom(action.atom)}"
 
 
 # ---- layout -----------------------------------------------------------------------------------
 
 
-def _clause(head: str, body: Formula) -> str:
+def _clause(head: str, body: ast.Formula) -> str:
     line = f"{head} :- {print_formula(body)}."
     return line if len(line) <= WIDTH else "\n".join([f"{head} :-", *_body(body, ".", _INDENT)])
 
 
-def _body(body: Formula, end: str, indent: str) -> list[str]:
+def _body(body: ast.Formula, end: str, indent: str) -> list[str]:
     """The lines of a long body: each alternative begins a line, and its literals fill lines."""
-    alternatives = body.parts if isinstance(body, Or) and body.parts else (body,)
+    alternatives = body.parts if isinstance(body, ast.Or) and body.parts else (body,)
     lines: list[str] = []
     for position, part in enumerate(alternatives, start=1):
-        literals_of = part.parts if isinstance(part, And) and part.parts else (part,)
-        loose = (Or,) if isinstance(part, And) else ()
+        literals_of = part.parts if isinstance(part, ast.And) and part.parts else (part,)
+        loose = (ast.Or,) if isinstance(part, ast.And) else ()
         texts = [_grouped(literal, loose) for literal in literals_of]
         lines += _filled(_separated(texts, ",", end if position == len(alternatives) else ";"), indent)
     return lines

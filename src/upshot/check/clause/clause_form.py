@@ -11,56 +11,41 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from upshot.check.names.variables import fold, fresh_name, occurrences, terms_of
-from upshot.syntax.ast import (
-    Aggregate,
-    And,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Formula,
-    Not,
-    Or,
-    Parameter,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.functions import RANGE
 from upshot.values.functors import bare_name
 
-RawLiteral = Atom | Not | Comparison | Test
+RawLiteral = ast.Atom | ast.Not | ast.Comparison | ast.Test
 """A literal whose `Not` may still hold a comparison."""
 Conjunction = tuple[RawLiteral, ...]
 
 MOST_ALTERNATIVES = 1_024
 MOST_LITERALS = 20_000
 """The most literals of all alternatives together; a rule without alternatives may have more."""
-TRUE = Test("true", ())
-FALSE = Test("false", ())
+TRUE = ast.Test("true", ())
+FALSE = ast.Test("false", ())
 
 
 class TooMany(Exception):
     """A formula has more alternatives than a rule may have."""
 
 
-def alternatives(formula: Formula | None) -> list[Conjunction]:
+def alternatives(formula: ast.Formula | None) -> list[Conjunction]:
     """The disjunctive normal form: one conjunction for each alternative, in the order of the text.
 
-    >>> [len(c) for c in alternatives(Not(And((Atom("a", ()), Atom("b", ())))))]
+    >>> [len(c) for c in alternatives(ast.Not(ast.And((ast.Atom("a", ()), ast.Atom("b", ())))))]
     [1, 1]
     """
     if formula is None:
         return [()]
     done: list[list[list[RawLiteral]]] = []
-    stack: list[tuple[Formula, bool, bool]] = [(formula, True, False)]
+    stack: list[tuple[ast.Formula, bool, bool]] = [(formula, True, False)]
     while stack:
         current, positive, opened = stack.pop()
-        if isinstance(current, Not):
+        if isinstance(current, ast.Not):
             stack.append((current.body, not positive, False))
-        elif not isinstance(current, And | Or):
+        elif not isinstance(current, ast.And | ast.Or):
             done.append([_leaf(current, positive)])
         elif not opened:
             stack.append((current, positive, True))
@@ -69,14 +54,14 @@ def alternatives(formula: Formula | None) -> list[Conjunction]:
             count = len(current.parts)
             parts = done[len(done) - count :]
             del done[len(done) - count :]
-            done.append(_product(parts) if isinstance(current, And) is positive else _union(parts))
+            done.append(_product(parts) if isinstance(current, ast.And) is positive else _union(parts))
     return [tuple(c) for c in done[0]]
 
 
-def _leaf(literal: Atom | Comparison | Test, positive: bool) -> list[RawLiteral]:
-    if isinstance(literal, Test) and literal.name in ("true", "false"):
-        return [] if (literal.name == "true") is positive else [Test("false", (), span=literal.span)]
-    return [literal] if positive else [Not(literal, span=literal.span)]
+def _leaf(literal: ast.Atom | ast.Comparison | ast.Test, positive: bool) -> list[RawLiteral]:
+    if isinstance(literal, ast.Test) and literal.name in ("true", "false"):
+        return [] if (literal.name == "true") is positive else [ast.Test("false", (), span=literal.span)]
+    return [literal] if positive else [ast.Not(literal, span=literal.span)]
 
 
 def _union(parts: list[list[list[RawLiteral]]]) -> list[list[RawLiteral]]:
@@ -110,14 +95,14 @@ class Lifting:
     local too if the body of the aggregate binds it, unless nothing outside binds it: then it is a witness.
     """
 
-    def __init__(self, taken: set[str], parameters: Mapping[str, Constant]) -> None:
+    def __init__(self, taken: set[str], parameters: Mapping[str, ast.Constant]) -> None:
         self._taken = taken
         self._parameters = parameters
         self._claimed: set[str] = set()
         self._body: Conjunction = ()
         self._outside: set[str] = set()
 
-    def clause(self, head: Atom, body: Conjunction) -> tuple[Atom, Conjunction]:
+    def clause(self, head: ast.Atom, body: Conjunction) -> tuple[ast.Atom, Conjunction]:
         """Head and body with every aggregate as the right side of `Variable = aggregate`."""
         visible = _direct_names([*head.args, *(t for literal in body for t in terms_of(literal))])
         self._claimed |= visible
@@ -125,7 +110,7 @@ class Lifting:
         added: list[RawLiteral] = []
         args = tuple(self._term(a, {}, visible, added) for a in head.args)
         literals = self._literals(body, {}, visible)
-        return Atom(head.relation, args, head.state, span=head.span), (*literals, *added)
+        return ast.Atom(head.relation, args, head.state, span=head.span), (*literals, *added)
 
     def _literals(self, body: Conjunction, names: Mapping[str, str], visible: set[str]) -> Conjunction:
         result: list[RawLiteral] = []
@@ -140,51 +125,53 @@ class Lifting:
     def _literal(
         self, literal: RawLiteral, names: Mapping[str, str], visible: set[str], added: list[RawLiteral]
     ) -> RawLiteral | None:
-        if isinstance(literal, Comparison) and literal.op == "=":
+        if isinstance(literal, ast.Comparison) and literal.op == "=":
             left, right = literal.left, literal.right
-            if isinstance(left, Aggregate) and isinstance(right, Variable):
+            if isinstance(left, ast.Aggregate) and isinstance(right, ast.Variable):
                 left, right = right, left
-            if isinstance(left, Variable) and isinstance(right, Aggregate):
+            if isinstance(left, ast.Variable) and isinstance(right, ast.Aggregate):
                 variable = _renamed(left, names)
-                added.append(Comparison("=", variable, self._aggregate(right, names, visible), span=literal.span))
+                added.append(ast.Comparison("=", variable, self._aggregate(right, names, visible), span=literal.span))
                 return None
-            if _is_range(left) and isinstance(right, Variable):
+            if _is_range(left) and isinstance(right, ast.Variable):
                 left, right = right, left
-            if isinstance(left, Variable) and _is_range(right):
+            if isinstance(left, ast.Variable) and _is_range(right):
                 args = tuple(self._term(arg, names, visible, added) for arg in right.args)
-                return Comparison("=", _renamed(left, names), Call(RANGE, args, span=right.span), span=literal.span)
-        plain = literal.body if isinstance(literal, Not) else literal
+                return ast.Comparison(
+                    "=", _renamed(left, names), ast.Call(RANGE, args, span=right.span), span=literal.span
+                )
+        plain = literal.body if isinstance(literal, ast.Not) else literal
         terms = terms_of(plain)
-        if all(isinstance(t, Variable) and t.name not in names for t in terms):
+        if all(isinstance(t, ast.Variable) and t.name not in names for t in terms):
             return literal
         moved = tuple(self._term(t, names, visible, added) for t in terms)
         rebuilt = with_terms(plain, moved)
-        return Not(rebuilt, span=literal.span) if isinstance(literal, Not) else rebuilt
+        return ast.Not(rebuilt, span=literal.span) if isinstance(literal, ast.Not) else rebuilt
 
-    def _term(self, term: Term, names: Mapping[str, str], visible: set[str], added: list[RawLiteral]) -> Term:
-        def visit(current: Term, parts: tuple[Term, ...]) -> Term:
-            if isinstance(current, Variable):
+    def _term(self, term: ast.Term, names: Mapping[str, str], visible: set[str], added: list[RawLiteral]) -> ast.Term:
+        def visit(current: ast.Term, parts: tuple[ast.Term, ...]) -> ast.Term:
+            if isinstance(current, ast.Variable):
                 return _renamed(current, names)
-            if isinstance(current, Call):
-                call = Call(current.function, parts, span=current.span)
+            if isinstance(current, ast.Call):
+                call = ast.Call(current.function, parts, span=current.span)
                 if not _is_range(call):
                     return call
-                value = Variable(self._fresh(f"{RANGE}_1"), span=call.span)
-                added.append(Comparison("=", value, call, span=call.span))
+                value = ast.Variable(self._fresh(f"{RANGE}_1"), span=call.span)
+                added.append(ast.Comparison("=", value, call, span=call.span))
                 return value
-            if isinstance(current, Aggregate):
-                variable = Variable(self._fresh(current.function), span=current.span)
+            if isinstance(current, ast.Aggregate):
+                variable = ast.Variable(self._fresh(current.function), span=current.span)
                 aggregate = self._aggregate(current, names, visible)
-                added.append(Comparison("=", variable, aggregate, span=current.span))
+                added.append(ast.Comparison("=", variable, aggregate, span=current.span))
                 return variable
-            if isinstance(current, Parameter):
+            if isinstance(current, ast.Parameter):
                 bound = self._parameters.get(current.name)
                 return current if bound is None else replace(bound, span=current.span)
             return current
 
         return fold(term, visit)
 
-    def _aggregate(self, aggregate: Aggregate, names: Mapping[str, str], visible: set[str]) -> Aggregate:
+    def _aggregate(self, aggregate: ast.Aggregate, names: Mapping[str, str], visible: set[str]) -> ast.Aggregate:
         choices = alternatives(aggregate.body)
         if len(choices) > 1:
             choices = with_named_wildcards(choices, self._taken)
@@ -204,7 +191,7 @@ class Lifting:
         moved = None if aggregate.target is None else self._term(aggregate.target, inner, within, added)
         return with_bodies(aggregate, moved, [(*each, *added) for each in literals])
 
-    def _summed(self, target: Sequence[Term], choices: Sequence[Conjunction], visible: set[str]) -> set[str]:
+    def _summed(self, target: Sequence[ast.Term], choices: Sequence[Conjunction], visible: set[str]) -> set[str]:
         """The variables of the aggregated term that are local although the same names occur outside."""
         names = _direct_names(target) & visible
         if names:
@@ -227,48 +214,50 @@ def with_named_wildcards(bodies: Sequence[Conjunction], taken: set[str]) -> list
     named: dict[int, RawLiteral] = {}
 
     def change(literal: RawLiteral) -> RawLiteral:
-        if not isinstance(literal, Atom) or not any(isinstance(each, Wildcard) for each in literal.args):
+        if not isinstance(literal, ast.Atom) or not any(isinstance(each, ast.Wildcard) for each in literal.args):
             return literal
         if id(literal) not in named:
             args = []
             for each in literal.args:
                 name = fresh_name("Any", taken)
-                if isinstance(each, Wildcard):
+                if isinstance(each, ast.Wildcard):
                     taken.add(name)
-                args.append(Variable(name, span=each.span) if isinstance(each, Wildcard) else each)
-            named[id(literal)] = Atom(literal.relation, tuple(args), literal.state, span=literal.span)
+                args.append(ast.Variable(name, span=each.span) if isinstance(each, ast.Wildcard) else each)
+            named[id(literal)] = ast.Atom(literal.relation, tuple(args), literal.state, span=literal.span)
         return named[id(literal)]
 
     return [tuple(map(change, body)) for body in bodies]
 
 
-def with_bodies(aggregate: Aggregate, target: Term | None, bodies: Sequence[Conjunction]) -> Aggregate:
+def with_bodies(aggregate: ast.Aggregate, target: ast.Term | None, bodies: Sequence[Conjunction]) -> ast.Aggregate:
     """The aggregate of `target` over other alternatives, each in clause form."""
     span = aggregate.body.span
-    parts = tuple(And(body or (TRUE,), span=span) for body in bodies)
-    return Aggregate(aggregate.function, target, parts[0] if len(parts) == 1 else Or(parts), span=aggregate.span)
+    parts = tuple(ast.And(body or (TRUE,), span=span) for body in bodies)
+    return ast.Aggregate(
+        aggregate.function, target, parts[0] if len(parts) == 1 else ast.Or(parts), span=aggregate.span
+    )
 
 
-def aggregate_bodies(aggregate: Aggregate) -> tuple[Conjunction, ...]:
+def aggregate_bodies(aggregate: ast.Aggregate) -> tuple[Conjunction, ...]:
     """The alternatives of an aggregate in clause form, each a conjunction."""
     body = aggregate.body
-    parts = body.parts if isinstance(body, Or) else (body,)
-    return tuple(part.parts for part in parts if isinstance(part, And))  # type: ignore[misc]
+    parts = body.parts if isinstance(body, ast.Or) else (body,)
+    return tuple(part.parts for part in parts if isinstance(part, ast.And))  # type: ignore[misc]
 
 
 def is_aggregate(literal: RawLiteral) -> bool:
-    return isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)
+    return isinstance(literal, ast.Comparison) and isinstance(literal.right, ast.Aggregate)
 
 
-def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
+def with_terms(literal: ast.Formula, terms: Sequence[ast.Term]) -> RawLiteral:
     """The atom, comparison or test with other terms in the places of its own."""
     match literal:
-        case Atom():
-            return Atom(literal.relation, tuple(terms), literal.state, span=literal.span)
-        case Comparison():
-            return Comparison(literal.op, terms[0], terms[1], span=literal.span)
-        case Test():
-            return Test(literal.name, tuple(terms), span=literal.span)
+        case ast.Atom():
+            return ast.Atom(literal.relation, tuple(terms), literal.state, span=literal.span)
+        case ast.Comparison():
+            return ast.Comparison(literal.op, terms[0], terms[1], span=literal.span)
+        case ast.Test():
+            return ast.Test(literal.name, tuple(terms), span=literal.span)
         case _:
             raise TypeError(f"not a literal: {literal!r}")
 
@@ -276,12 +265,12 @@ def with_terms(literal: Formula, terms: Sequence[Term]) -> RawLiteral:
 def _bound(body: Conjunction, initial: Collection[str]) -> set[str]:
     """The variables that the literals bind, if all aggregates have values."""
     bound = set(initial)
-    equations: list[tuple[Term, Term]] = []
+    equations: list[tuple[ast.Term, ast.Term]] = []
     for literal in body:
-        plain = literal.body if isinstance(literal, Not) else literal
-        if isinstance(literal, Atom):
+        plain = literal.body if isinstance(literal, ast.Not) else literal
+        if isinstance(literal, ast.Atom):
             bound |= _taken_apart(literal.args)
-        elif isinstance(plain, Comparison) and plain.op == ("!=" if isinstance(literal, Not) else "="):
+        elif isinstance(plain, ast.Comparison) and plain.op == ("!=" if isinstance(literal, ast.Not) else "="):
             equations += [(plain.left, plain.right), (plain.right, plain.left)]
     before = -1
     while len(bound) != before:
@@ -292,27 +281,27 @@ def _bound(body: Conjunction, initial: Collection[str]) -> set[str]:
     return bound
 
 
-def _taken_apart(terms: Iterable[Term]) -> set[str]:
+def _taken_apart(terms: Iterable[ast.Term]) -> set[str]:
     """The variables that are bound if the terms are: the terms themselves, and the fields of records and branches."""
     found: set[str] = set()
     waiting = list(terms)
     while waiting:
         term = waiting.pop()
-        if isinstance(term, Variable):
+        if isinstance(term, ast.Variable):
             found.add(term.name)
-        elif isinstance(term, Call) and (term.function == "[" or term.function.startswith("$")):
+        elif isinstance(term, ast.Call) and (term.function == "[" or term.function.startswith("$")):
             waiting += term.args
     return found
 
 
-def _is_range(term: Term) -> TypeGuard[Call]:
-    return isinstance(term, Call) and term.function == RANGE
+def _is_range(term: ast.Term) -> TypeGuard[ast.Call]:
+    return isinstance(term, ast.Call) and term.function == RANGE
 
 
-def _renamed(variable: Variable, names: Mapping[str, str]) -> Variable:
+def _renamed(variable: ast.Variable, names: Mapping[str, str]) -> ast.Variable:
     new = names.get(variable.name)
-    return variable if new is None else Variable(new, span=variable.span)
+    return variable if new is None else ast.Variable(new, span=variable.span)
 
 
-def _direct_names(terms: Iterable[Term]) -> set[str]:
+def _direct_names(terms: Iterable[ast.Term]) -> set[str]:
     return {v.name for t in terms for v in occurrences(t, inside_aggregates=False)}

@@ -13,23 +13,7 @@ from upshot.core.errors import DataError
 from upshot.core.operations import UPDATED
 from upshot.core.schema import Schema
 from upshot.core.span import Span
-from upshot.syntax.ast import (
-    CAST,
-    Aggregate,
-    And,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Formula,
-    Not,
-    Or,
-    Parameter,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
@@ -50,20 +34,20 @@ class NameCheck:
     states: bool = False
     rules: frozenset[str] = frozenset()
 
-    def formula(self, formula: Formula) -> bool:
+    def formula(self, formula: ast.Formula) -> bool:
         """Report every unknown or misplaced name; False if aggregates are nested too deeply."""
         return self._walk([(formula, "", 0)])
 
-    def head(self, head: Atom, *, declared: bool = True) -> bool:
+    def head(self, head: ast.Atom, *, declared: bool = True) -> bool:
         if declared:
             self.relation(head)
         return self._walk([(a, "the head", 0) for a in reversed(head.args)])
 
-    def arguments(self, atom: Atom, place: str) -> bool:
+    def arguments(self, atom: ast.Atom, place: str) -> bool:
         """Check the arguments of an action."""
         return self._walk([(a, place, 0) for a in reversed(atom.args)])
 
-    def relation(self, atom: Atom) -> None:
+    def relation(self, atom: ast.Atom) -> None:
         """Report an atom of an unknown relation, or with a wrong number of arguments."""
         schema = self.schemas.get(atom.relation)
         if schema is None:
@@ -84,7 +68,7 @@ class NameCheck:
         elif updated:
             self._keyed(schema, atom)
 
-    def _keyed(self, schema: Schema, atom: Atom) -> None:
+    def _keyed(self, schema: Schema, atom: ast.Atom) -> None:
         """Report an update of a relation without a key to identify the two rows of an update."""
         columns = [column.name for column in schema.columns]
         if schema.keys and len(schema.keys[0]) < schema.arity:
@@ -123,31 +107,31 @@ class NameCheck:
             return
         self.findings.unknown_relation(name, span, self.schemas)
 
-    def _walk(self, stack: list[tuple[Formula | Term, str, int]]) -> bool:
+    def _walk(self, stack: list[tuple[ast.Formula | ast.Term, str, int]]) -> bool:
         while stack:
             node, place, depth = stack.pop()
             match node:
-                case Variable():
+                case ast.Variable():
                     continue
-                case Atom():
+                case ast.Atom():
                     self._atom(node)
                     stack.extend((a, "an atom", depth) for a in reversed(node.args))
-                case Comparison():
+                case ast.Comparison():
                     stack += ((node.right, "a comparison", depth), (node.left, "a comparison", depth))
-                case Test():
+                case ast.Test():
                     self._test(node)
                     stack.extend((a, f"`{node.name}`", depth) for a in reversed(node.args))
-                case Not():
+                case ast.Not():
                     stack.append((node.body, "", depth))
-                case And() | Or():
+                case ast.And() | ast.Or():
                     stack.extend((p, "", depth) for p in reversed(node.parts))
-                case Call() if is_structure(node):
+                case ast.Call() if is_structure(node):
                     inner = place if place == "the head" else "an atom"
                     stack.extend((a, inner, depth) for a in reversed(node.args))
-                case Call():
+                case ast.Call():
                     self._call(node)
                     stack.extend((a, "an expression", depth) for a in reversed(node.args))
-                case Aggregate():
+                case ast.Aggregate():
                     if depth == MOST_NESTED_AGGREGATES:
                         self._too_deep(node)
                         return False
@@ -155,15 +139,15 @@ class NameCheck:
                     stack.append((node.body, "", depth + 1))
                     if node.target is not None:
                         stack.append((node.target, "the value of an aggregate", depth + 1))
-                case Wildcard() if place != "an atom":
+                case ast.Wildcard() if place != "an atom":
                     self._misplaced_wildcard(node, place)
-                case Parameter() if not self.parameters:
+                case ast.Parameter() if not self.parameters:
                     self._misplaced_parameter(node)
                 case _:
                     pass
         return True
 
-    def _atom(self, atom: Atom) -> None:
+    def _atom(self, atom: ast.Atom) -> None:
         self.relation(atom)
         if atom.state and not self.states:
             self.findings.error(
@@ -174,9 +158,9 @@ class NameCheck:
                 help=f"write `{atom.relation}(…)`",
             )
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: ast.Call) -> None:
         function = FUNCTIONS.get(call.function)
-        if function is None and (is_functor(call.function) or call.function.startswith(CAST)):
+        if function is None and (is_functor(call.function) or call.function.startswith(ast.CAST)):
             self._unresolved(call.function)
             return  # `Kinds` looks at types
         if function is None:
@@ -186,8 +170,10 @@ class NameCheck:
         if len(call.args) < signature.least or (signature.most is not None and len(call.args) > signature.most):
             self._wrong_count(call.function.partition("(")[0], signature.arity_in_words(), len(call.args), call.span)
 
-    def _unknown(self, kind: str, node: Call | Test | Aggregate, known: Collection[str], otherwise: str) -> None:
-        name = node.name if isinstance(node, Test) else node.function
+    def _unknown(
+        self, kind: str, node: ast.Call | ast.Test | ast.Aggregate, known: Collection[str], otherwise: str
+    ) -> None:
+        name = node.name if isinstance(node, ast.Test) else node.function
         help = self.findings.suggest(name, known, otherwise)
         self.findings.error("unknown-function", f"unknown {kind} `{name}`", node.span, label="unknown", help=help)
 
@@ -196,7 +182,7 @@ class NameCheck:
         if is_functor(name) and "(" not in name:
             self.findings.repeat()
 
-    def _test(self, test: Test) -> None:
+    def _test(self, test: ast.Test) -> None:
         known = TESTS.get(test.name)
         if known is None:
             self._unknown("test", test, TESTS, "the language reference lists all tests")
@@ -205,16 +191,16 @@ class NameCheck:
         elif known.constant_argument is not None:
             self._constant_argument(known.constant_argument, test)
 
-    def _constant_argument(self, checked: Callable[[str], object], test: Test) -> None:
+    def _constant_argument(self, checked: Callable[[str], object], test: ast.Test) -> None:
         """Check a constant first argument, such as a pattern."""
         first = test.args[0]
-        if isinstance(first, Constant) and isinstance(first.value, str):
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
             try:
                 checked(first.value)
             except DataError as problem:
                 self.findings.error(problem.code, problem.message, first.span, label="no pattern", help=problem.help)
 
-    def _aggregate(self, aggregate: Aggregate) -> None:
+    def _aggregate(self, aggregate: ast.Aggregate) -> None:
         known = AGGREGATES.get(aggregate.function)
         if known is None and is_functor(aggregate.function):
             self._unresolved(aggregate.function)
@@ -241,7 +227,7 @@ class NameCheck:
             help=f"give `{name}` {wanted}",
         )
 
-    def _too_deep(self, aggregate: Aggregate) -> None:
+    def _too_deep(self, aggregate: ast.Aggregate) -> None:
         self.findings.error(
             "too-deep",
             f"aggregates nest more than {MOST_NESTED_AGGREGATES} levels deep",
@@ -250,7 +236,7 @@ class NameCheck:
             help="define a relation for the inner aggregates",
         )
 
-    def _misplaced_wildcard(self, wildcard: Wildcard, place: str) -> None:
+    def _misplaced_wildcard(self, wildcard: ast.Wildcard, place: str) -> None:
         self.findings.error(
             "misplaced-wildcard",
             f"`_` has no value, so {place} cannot use it",
@@ -259,7 +245,7 @@ class NameCheck:
             help="use a variable that a positive literal of the body binds",
         )
 
-    def _misplaced_parameter(self, parameter: Parameter) -> None:
+    def _misplaced_parameter(self, parameter: ast.Parameter) -> None:
         self.findings.error(
             "parameter-outside-query",
             f"parameter `${parameter.name}` is allowed only in a query",
@@ -269,7 +255,7 @@ class NameCheck:
         )
 
 
-def warn_of_singletons(nodes: Iterable[Formula | Term], findings: Findings) -> None:
+def warn_of_singletons(nodes: Iterable[ast.Formula | ast.Term], findings: Findings) -> None:
     """Warn of variables that occur once in a rule, unless they are reported as unsafe: they are often misspelled."""
     every = [v for node in nodes for v in occurrences(node)]
     counts = Counter(v.name for v in every)

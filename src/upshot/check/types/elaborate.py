@@ -20,19 +20,7 @@ from upshot.check.types.nullability import can_be_null, nullable_variables
 from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.types import Kind, Type
-from upshot.syntax.ast import (
-    CAST,
-    Aggregate,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Not,
-    Term,
-    Test,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.functions import FUNCTIONS
 
@@ -57,7 +45,7 @@ class Target:
     place: int
     relation: str
     column: Column
-    term: Term
+    term: ast.Term
 
 
 @dataclass(slots=True)
@@ -78,20 +66,20 @@ class Elaboration:
     def scope(self, body: tuple[TypedLiteral, ...], outside: Collection[str], visible: set[str]) -> None:
         """Set the type of every variable that `body` binds, in the order of binding."""
         for typed in body:
-            if isinstance(typed.literal, Atom):
+            if isinstance(typed.literal, ast.Atom):
                 self._sources(typed.literal, typed.terms)
         raw = tuple(t.literal for t in body)
         for position in bind(raw, outside, visible).definitions:
             self._definition(body[position], visible)
 
-    def _sources(self, atom: Atom, terms: tuple[Typed, ...]) -> None:
+    def _sources(self, atom: ast.Atom, terms: tuple[Typed, ...]) -> None:
         for typed, column in zip(terms, self.schemas[atom.relation].columns, strict=True):
-            if isinstance(typed.term, Variable):
+            if isinstance(typed.term, ast.Variable):
                 value = InferredType(column.type.required(), frozenset({name_of(column.type)}))
                 words = f"column `{column.name}` of `{atom.relation}`"
                 self._give(typed.term, value, words)
 
-    def _give(self, variable: Variable, value: InferredType, words: str) -> None:
+    def _give(self, variable: ast.Variable, value: InferredType, words: str) -> None:
         """Restrict the type of a variable to the common values of its type and this one."""
         have = self.values.get(variable.name)
         if have is None:
@@ -123,19 +111,19 @@ class Elaboration:
     def _definition(self, typed: TypedLiteral, visible: set[str]) -> None:
         variable = typed.terms[0]
         if typed.aggregate is not None:
-            assert isinstance(variable.term, Variable)
+            assert isinstance(variable.term, ast.Variable)
             self._aggregate(typed, typed.aggregate, visible)
             return
         for target, source in (typed.terms, reversed(typed.terms)):
             term = target.term
-            if isinstance(term, Variable) and term.name not in self.values and self._known(source):
+            if isinstance(term, ast.Variable) and term.name not in self.values and self._known(source):
                 self.values[term.name] = self.value(source)
                 self.sources[term.name] = (term.span, "this equation")
         left, right = (t.term for t in typed.terms)
-        if isinstance(left, Variable) and isinstance(right, Variable) and left.name != right.name:
+        if isinstance(left, ast.Variable) and isinstance(right, ast.Variable) and left.name != right.name:
             self._equate(left, right)
 
-    def _equate(self, left: Variable, right: Variable) -> None:
+    def _equate(self, left: ast.Variable, right: ast.Variable) -> None:
         """Restrict both variables to their common types; if there are none, `_comparison` reports it."""
         a, b = self.values[left.name], self.values[right.name]
         names = self._meet(a.names, b.names)
@@ -143,7 +131,7 @@ class Elaboration:
             self.values[left.name] = _renamed(a.type, names)
             self.values[right.name] = _renamed(b.type, names)
 
-    def _unrelated(self, left: Term, a: InferredType, right: Term, b: InferredType) -> None:
+    def _unrelated(self, left: ast.Term, a: InferredType, right: ast.Term, b: InferredType) -> None:
         self._mismatch(
             f"{_subject(left)} is {_spell(a.names)}, but {_subject(right)} is {_spell(b.names)}",
             right.span,
@@ -156,10 +144,10 @@ class Elaboration:
 
     def _aggregate(self, typed: TypedLiteral, aggregate: TypedAggregate, visible: set[str]) -> None:
         comparison = typed.literal
-        assert isinstance(comparison, Comparison)
+        assert isinstance(comparison, ast.Comparison)
         variable, function = comparison.left, comparison.right
-        assert isinstance(variable, Variable)
-        assert isinstance(function, Aggregate)
+        assert isinstance(variable, ast.Variable)
+        assert isinstance(function, ast.Aggregate)
         outside = shared(function, visible)
         for body in aggregate.bodies:
             self.scope(body, outside, names_inside(function, outside))
@@ -183,18 +171,18 @@ class Elaboration:
     def _value(self, typed: Typed, parts: tuple[InferredType, ...]) -> InferredType:
         kind = self.kinds.kind(typed.node)
         match typed.term:
-            case Variable(name):
+            case ast.Variable(name):
                 return self.values.get(name) or InferredType(Type(kind), FREE)
-            case Constant(value):
+            case ast.Constant(value):
                 return InferredType(natural_type(value, kind), FREE)
-            case Call():
+            case ast.Call():
                 return self._call(typed.term, kind, parts)
             case _:
                 return InferredType(Type(kind), FREE)
 
-    def _call(self, call: Call, kind: Kind, parts: tuple[InferredType, ...]) -> InferredType:
-        if call.function.startswith(CAST):
-            name = call.function.removeprefix(CAST)
+    def _call(self, call: ast.Call, kind: Kind, parts: tuple[InferredType, ...]) -> InferredType:
+        if call.function.startswith(ast.CAST):
+            name = call.function.removeprefix(ast.CAST)
             return _renamed(parts[0].type, frozenset({name_of(self.types.types.get(name, Type(kind)))}))
         if kind is not Kind.DECIMAL:
             return InferredType(Type(kind), FREE)
@@ -202,51 +190,53 @@ class Elaboration:
 
     # ---- the finished clause ------------------------------------------------------------------
 
-    def term(self, typed: Typed, place: Type | None = None) -> Term:
+    def term(self, typed: Typed, place: Type | None = None) -> ast.Term:
         """The term with its constants converted; a single constant is converted to the type of its place."""
-        if place is not None and isinstance(typed.term, Constant):
+        if place is not None and isinstance(typed.term, ast.Constant):
             return convert(typed.term, place, self.findings)
         return fold_typed(typed, self._convert)
 
-    def _convert(self, typed: Typed, parts: tuple[Term, ...]) -> Term:
+    def _convert(self, typed: Typed, parts: tuple[ast.Term, ...]) -> ast.Term:
         term = typed.term
-        if isinstance(term, Constant):
+        if isinstance(term, ast.Constant):
             return convert(term, natural_type(term.value, self.kinds.kind(typed.node)), self.findings)
-        if isinstance(term, Call):
-            if term.function.startswith(CAST):
+        if isinstance(term, ast.Call):
+            if term.function.startswith(ast.CAST):
                 return parts[0]
             joins = term.function == "+" and self.kinds.kind(typed.node) is Kind.SYMBOL
-            return Call("cat" if joins else term.function, parts, span=term.span)
+            return ast.Call("cat" if joins else term.function, parts, span=term.span)
         return term
 
     def literal(self, typed: TypedLiteral, nullable: set[str], visible: set[str]) -> RawLiteral:
         """The literal with its constants converted; report values of different types."""
-        plain = typed.literal.body if isinstance(typed.literal, Not) else typed.literal
+        plain = typed.literal.body if isinstance(typed.literal, ast.Not) else typed.literal
         match plain:
-            case Atom():
+            case ast.Atom():
                 result: RawLiteral = self._atom(plain, typed.terms, negated=plain is not typed.literal)
-            case Comparison() if typed.aggregate is not None:
+            case ast.Comparison() if typed.aggregate is not None:
                 return self._finish_aggregate(plain, typed.aggregate, nullable, visible)
-            case Comparison():
+            case ast.Comparison():
                 result = self._comparison(plain, typed.terms)
-            case Test():
+            case ast.Test():
                 result = with_terms(plain, [self.term(t) for t in typed.terms])
             case _:
                 raise TypeError(f"not a literal: {plain!r}")
-        return Not(result, span=typed.literal.span) if isinstance(typed.literal, Not) else result
+        return ast.Not(result, span=typed.literal.span) if isinstance(typed.literal, ast.Not) else result
 
-    def _atom(self, atom: Atom, terms: tuple[Typed, ...], *, negated: bool) -> Atom:
+    def _atom(self, atom: ast.Atom, terms: tuple[Typed, ...], *, negated: bool) -> ast.Atom:
         columns = self.schemas[atom.relation].columns
         args = []
         for typed, column in zip(terms, columns, strict=True):
-            if not isinstance(typed.term, Constant | Wildcard) and (negated or isinstance(typed.term, Call)):
+            if not isinstance(typed.term, ast.Constant | ast.Wildcard) and (
+                negated or isinstance(typed.term, ast.Call)
+            ):
                 self._same_scale(typed, f"column `{column.name}` of `{atom.relation}`", column.type)
-            if isinstance(typed.term, Constant) and typed.term.value is None:
+            if isinstance(typed.term, ast.Constant) and typed.term.value is None:
                 self._null_matches_nothing(typed.term, negated)
             args.append(self.term(typed, column.type.required()))
-        return Atom(atom.relation, tuple(args), atom.state, span=atom.span)
+        return ast.Atom(atom.relation, tuple(args), atom.state, span=atom.span)
 
-    def _null_matches_nothing(self, term: Constant, negated: bool) -> None:
+    def _null_matches_nothing(self, term: ast.Constant, negated: bool) -> None:
         self.findings.warn(
             "null-comparison",
             "`null` in a literal matches nothing, not even NULL",
@@ -255,20 +245,20 @@ class Elaboration:
             help="bind a variable there and test it: `r(X), is_null(X)`",
         )
 
-    def _comparison(self, comparison: Comparison, terms: tuple[Typed, ...]) -> Comparison:
+    def _comparison(self, comparison: ast.Comparison, terms: tuple[Typed, ...]) -> ast.Comparison:
         left, right = terms
         a, b = self.value(left), self.value(right)
-        if isinstance(left.term, Constant) and not isinstance(right.term, Constant):
+        if isinstance(left.term, ast.Constant) and not isinstance(right.term, ast.Constant):
             a = b
-        elif isinstance(right.term, Constant) and not isinstance(left.term, Constant):
+        elif isinstance(right.term, ast.Constant) and not isinstance(left.term, ast.Constant):
             b = a
-        elif isinstance(left.term, Constant) and isinstance(right.term, Constant):
+        elif isinstance(left.term, ast.Constant) and isinstance(right.term, ast.Constant):
             a = b = a if a.type.scale >= b.type.scale else b
         elif a.type.scale != b.type.scale:
             self._scales(right.term, b.type, "the left side has", a.type)
         elif self._meet(a.names, b.names) is None:
             self._unrelated(left.term, a, right.term, b)
-        if any(isinstance(t.term, Constant) and t.term.value is None for t in terms):
+        if any(isinstance(t.term, ast.Constant) and t.term.value is None for t in terms):
             self.findings.warn(
                 "null-comparison",
                 "a comparison with `null` is never true",
@@ -276,15 +266,15 @@ class Elaboration:
                 label="always false",
                 help="test with `is_null(…)` or `!is_null(…)`",
             )
-        return Comparison(
+        return ast.Comparison(
             comparison.op, self.term(left, _widest(a.type)), self.term(right, _widest(b.type)), span=comparison.span
         )
 
     def _finish_aggregate(
-        self, comparison: Comparison, aggregate: TypedAggregate, nullable: set[str], visible: set[str]
-    ) -> Comparison:
+        self, comparison: ast.Comparison, aggregate: TypedAggregate, nullable: set[str], visible: set[str]
+    ) -> ast.Comparison:
         function = comparison.right
-        assert isinstance(function, Aggregate)
+        assert isinstance(function, ast.Aggregate)
         outside = shared(function, visible)
         names = names_inside(function, outside)
         bodies: list[Conjunction] = []
@@ -294,27 +284,27 @@ class Elaboration:
             self.nullable |= {n for n in inside if n not in visible}
             bodies.append(tuple(self.literal(t, inside, names) for t in body))
         target = None if aggregate.target is None else self.term(aggregate.target)
-        return Comparison("=", comparison.left, with_bodies(function, target, bodies), span=comparison.span)
+        return ast.Comparison("=", comparison.left, with_bodies(function, target, bodies), span=comparison.span)
 
-    def head(self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str]) -> Atom:
+    def head(self, atom: ast.Atom, terms: tuple[Typed, ...], nullable: set[str]) -> ast.Atom:
         """The head with its constants converted; report columns that get values of other types."""
         schema = self.schemas[atom.relation]
         args = []
         for typed, column in zip(terms, schema.columns, strict=True):
             self._reaches(typed, atom.relation, column, nullable)
             args.append(self.term(typed, column.type.required()))
-        return Atom(atom.relation, tuple(args), span=atom.span)
+        return ast.Atom(atom.relation, tuple(args), span=atom.span)
 
     def _reaches(self, typed: Typed, relation: str, column: Column, nullable: set[str]) -> None:
         where = f"column `{column.name}` of `{relation}`"
-        if not isinstance(typed.term, Constant):
+        if not isinstance(typed.term, ast.Constant):
             self._flow(typed, where, column)
         if not column.type.nullable and can_be_null(typed.term, nullable):
             self._null(typed.term, where, column)
 
     def inferred_head(
-        self, atom: Atom, terms: tuple[Typed, ...], nullable: set[str], targets: Sequence[Target] = ()
-    ) -> tuple[Atom, list[Type]]:
+        self, atom: ast.Atom, terms: tuple[Typed, ...], nullable: set[str], targets: Sequence[Target] = ()
+    ) -> tuple[ast.Atom, list[Type]]:
         """The head of a relation without declaration, and the inferred types of its columns."""
         types = []
         for typed in terms:
@@ -323,10 +313,10 @@ class Elaboration:
         for target in targets:
             typed, column = replace(terms[target.place], term=target.term), target.column
             self._reaches(typed, target.relation, column, nullable)
-            if isinstance(typed.term, Constant):
+            if isinstance(typed.term, ast.Constant):
                 types[target.place] = column.type if typed.term.value is None else column.type.required()
         args = tuple(self.term(t, type.required()) for t, type in zip(terms, types, strict=True))
-        return Atom(atom.relation, args, span=atom.span), types
+        return ast.Atom(atom.relation, args, span=atom.span), types
 
     def _flow(self, typed: Typed, where: str, column: Column) -> None:
         value = self.value(typed)
@@ -341,9 +331,9 @@ class Elaboration:
                 help=f"declare the column with a wider type, or take {subject} from a `{name_of(column.type)}` column",
             )
 
-    def _null(self, term: Term, where: str, column: Column) -> None:
+    def _null(self, term: ast.Term, where: str, column: Column) -> None:
         names = [v.name for v in occurrences(term) if v.name in self.nullable]
-        if isinstance(term, Constant):
+        if isinstance(term, ast.Constant):
             message, help = f"{where} cannot be `null`", f"declare it as `{column.type}?`"
         else:
             message = f"{f'`{names[0]}`' if names else 'this value'} can be NULL, but {where} cannot"
@@ -353,7 +343,7 @@ class Elaboration:
         self.findings.error("nullable-value", message, term.span, label="can be NULL", help=help)
 
     def _same_scale(self, typed: Typed, where: str, type: Type) -> bool:
-        if type.kind is not Kind.DECIMAL or isinstance(typed.term, Wildcard):
+        if type.kind is not Kind.DECIMAL or isinstance(typed.term, ast.Wildcard):
             return True
         value = self.value(typed)
         if value.type.scale == type.scale:
@@ -361,7 +351,7 @@ class Elaboration:
         self._scales(typed.term, value.type, f"{where} has", type)
         return False
 
-    def _scales(self, term: Term, have: Type, words: str, other: Type) -> None:
+    def _scales(self, term: ast.Term, have: Type, words: str, other: Type) -> None:
         zeros = "0." + "0" * max(have.scale, other.scale)
         self._mismatch(
             f"{_subject(term)} has {have.scale} digits after the point, but {words} {other.scale}",
@@ -421,5 +411,5 @@ def _spell(names: Names) -> str:
     return " or ".join(f"`{n}`" for n in sorted(names)) if names else "a value"
 
 
-def _subject(term: Term) -> str:
-    return f"`{term.name}`" if isinstance(term, Variable) else "this value"
+def _subject(term: ast.Term) -> str:
+    return f"`{term.name}`" if isinstance(term, ast.Variable) else "this value"

@@ -14,20 +14,7 @@ from upshot.core.schema import Column, Schema
 from upshot.core.span import Span
 from upshot.core.structures import NIL, Structure
 from upshot.core.types import Kind
-from upshot.syntax.ast import (
-    CAST,
-    Aggregate,
-    Atom,
-    Call,
-    Comparison,
-    Constant,
-    Not,
-    Term,
-    Test,
-    TypeName,
-    Variable,
-    Wildcard,
-)
+from upshot.syntax import ast
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
@@ -39,7 +26,7 @@ from upshot.values.structures import MAKE, read_form
 class Typed:
     """A term with the class of its kind; `parts` are the arguments of a call."""
 
-    term: Term
+    term: ast.Term
     node: int
     parts: tuple[Typed, ...] = ()
 
@@ -86,9 +73,9 @@ class Kinds:
         """The record or algebraic data type of a class, if it is known."""
         return self._types.structures.get(self._structures.get(self._find(node), ""))
 
-    def tag(self, term: Term) -> str:
+    def tag(self, term: ast.Term) -> str:
         """The tag of a branch; empty for a record."""
-        return term.function[1:] if isinstance(term, Call) and term.function.startswith("$") else ""
+        return term.function[1:] if isinstance(term, ast.Call) and term.function.startswith("$") else ""
 
     def field_kind(self, type: str) -> Kind:
         return Kind.RECORD if type in self._types.structures else Kind(type)
@@ -110,12 +97,12 @@ class Kinds:
         assert structure is not None
         branch = structure.branch(self.tag(typed.term))
         count = len(typed.parts)
-        if branch is None or len(branch.fields) != count or (isinstance(typed.term, Constant) and branch is None):
-            if not (isinstance(typed.term, Constant) and structure.is_record):
+        if branch is None or len(branch.fields) != count or (isinstance(typed.term, ast.Constant) and branch is None):
+            if not (isinstance(typed.term, ast.Constant) and structure.is_record):
                 self._misshapen(typed, structure)
             return
         for part, (name, type) in zip(typed.parts, branch.fields, strict=True):
-            if isinstance(part.term, Wildcard):
+            if isinstance(part.term, ast.Wildcard):
                 continue
             words = f"field `{name}` of `{structure.name}` is `{type}`"
             if self._hold(part, only(self.field_kind(type)), words) and type in self._types.structures:
@@ -145,7 +132,7 @@ class Kinds:
             help="use values of one type in both places",
         )  # fmt: skip
 
-    def atom(self, atom: Atom) -> tuple[Typed, ...]:
+    def atom(self, atom: ast.Atom) -> tuple[Typed, ...]:
         """The typed arguments, restricted to the kinds of the columns."""
         typed = tuple(self.term(a) for a in atom.args)
         schema = self._schemas.get(atom.relation)
@@ -167,13 +154,13 @@ class Kinds:
         return tuple(self._literal(literal) for literal in body)
 
     def _literal(self, literal: RawLiteral) -> TypedLiteral:
-        plain = literal.body if isinstance(literal, Not) else literal
+        plain = literal.body if isinstance(literal, ast.Not) else literal
         match plain:
-            case Atom():
+            case ast.Atom():
                 return TypedLiteral(literal, self.atom(plain))
-            case Comparison(right=Aggregate() as aggregate):
+            case ast.Comparison(right=ast.Aggregate() as aggregate):
                 return self._aggregate(literal, plain, aggregate)
-            case Comparison():
+            case ast.Comparison():
                 left, right = self.term(plain.left), self.term(plain.right)
                 fits = plain.op in ("=", "!=") or (
                     self._hold(left, ORDERED, f"`{plain.op}` compares values of any type but records")
@@ -182,7 +169,7 @@ class Kinds:
                 if fits:
                     self._join(left, right, plain.span)
                 return TypedLiteral(literal, (left, right))
-            case Test():
+            case ast.Test():
                 typed = tuple(self.term(a) for a in plain.args)
                 wanted = TESTS[plain.name].arguments if plain.name in TESTS else ()
                 for i, (argument, kinds) in enumerate(zip(typed, wanted, strict=False)):
@@ -191,7 +178,7 @@ class Kinds:
             case _:
                 raise TypeError(f"not a literal: {literal!r}")
 
-    def _aggregate(self, literal: RawLiteral, plain: Comparison, aggregate: Aggregate) -> TypedLiteral:
+    def _aggregate(self, literal: RawLiteral, plain: ast.Comparison, aggregate: ast.Aggregate) -> TypedLiteral:
         variable = self.term(plain.left)
         bodies = tuple(tuple(self._literal(part) for part in body) for body in aggregate_bodies(aggregate))
         target = None if aggregate.target is None else self.term(aggregate.target)
@@ -209,31 +196,31 @@ class Kinds:
                 self._hold(variable, signature.result, words, span=aggregate.span)
         return TypedLiteral(literal, (variable,), TypedAggregate(target, bodies))
 
-    def term(self, term: Term) -> Typed:
+    def term(self, term: ast.Term) -> Typed:
         return fold(term, self._visit)
 
-    def _visit(self, term: Term, parts: tuple[Typed, ...]) -> Typed:
+    def _visit(self, term: ast.Term, parts: tuple[Typed, ...]) -> Typed:
         match term:
-            case Variable(name):
+            case ast.Variable(name):
                 node = self._variables.get(name)
                 if node is None:
                     node = self._variables[name] = self._node(ANY, term.span, "")
                 return Typed(term, node)
-            case Constant():
+            case ast.Constant():
                 kinds = kinds_of_constant(term)
                 made = Typed(term, self._node(kinds, term.span, f"it is written as {spell(kinds)}"))
                 if kinds == only(Kind.RECORD) and term.value == NIL:
                     self._built.append(made)
                 return made
-            case Call():
+            case ast.Call():
                 return self._call(term, parts)
             case _:
                 return Typed(term, self._node(ANY, term.span, ""))
 
-    def _call(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+    def _call(self, call: ast.Call, parts: tuple[Typed, ...]) -> Typed:
         if is_structure(call):
             return self._structured(call, parts)
-        if call.function.startswith(CAST):
+        if call.function.startswith(ast.CAST):
             return self._cast(call, parts)
         function = FUNCTIONS.get(call.function)
         if function is None:
@@ -248,14 +235,14 @@ class Kinds:
             fits = self._hold(part, kinds, f"{words} {spell(kinds)}")
             if signature.uniform and fits:
                 self._join(typed, part, part.term.span or call.span, operator=name)
-        if call.function == MAKE and isinstance(parts[0].term, Constant):
+        if call.function == MAKE and isinstance(parts[0].term, ast.Constant):
             for part, kind in zip(parts[1:], read_form(str(parts[0].term.value))[1], strict=True):
                 self._hold(part, only(kind), f"this field is `{kind.value}`")
         return typed
 
-    def _cast(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+    def _cast(self, call: ast.Call, parts: tuple[Typed, ...]) -> Typed:
         """`as(x, T)`: the same value with another type of the same kind."""
-        written = TypeName(call.function.removeprefix(CAST), span=call.span)
+        written = ast.TypeName(call.function.removeprefix(ast.CAST), span=call.span)
         type = self._types.resolve(written, self._findings)
         typed = Typed(call, self._node(ANY, call.span, ""), parts)
         if type is None:
@@ -268,7 +255,7 @@ class Kinds:
             self._join(typed, parts[0], call.span)
         return typed
 
-    def _structured(self, call: Call, parts: tuple[Typed, ...]) -> Typed:
+    def _structured(self, call: ast.Call, parts: tuple[Typed, ...]) -> Typed:
         """A record or a branch, as the parser represents it."""
         typed = Typed(call, self._node(only(Kind.RECORD), call.span, "it is written as a record"), parts)
         tag = self.tag(call)
@@ -363,12 +350,12 @@ _JOINING = uniform(NUMERIC | only(Kind.SYMBOL), 2)
 """The signature of `+` if it can concatenate texts; then it becomes `cat`."""
 
 
-def is_structure(term: Term) -> bool:
+def is_structure(term: ast.Term) -> bool:
     """Test whether the term is a record or a branch, as the parser represents it."""
-    return isinstance(term, Call) and (term.function == "[" or term.function.startswith("$"))
+    return isinstance(term, ast.Call) and (term.function == "[" or term.function.startswith("$"))
 
 
-def kinds_of_constant(constant: Constant) -> KindSet:
+def kinds_of_constant(constant: ast.Constant) -> KindSet:
     """The possible kinds of a constant: all numeric kinds of an integer, all kinds of NULL."""
     value: Any = constant.value
     if constant.type is not None:
@@ -395,11 +382,11 @@ _KIND_OF_CLASS = {
 }
 
 
-def _subject(term: Term) -> str:
+def _subject(term: ast.Term) -> str:
     match term:
-        case Variable(name) if term.span is None or term.span.text == name:
+        case ast.Variable(name) if term.span is None or term.span.text == name:
             return f"`{name}`"
-        case Constant(value) if isinstance(value, int | float | str) and len(repr(value)) < 40:
+        case ast.Constant(value) if isinstance(value, int | float | str) and len(repr(value)) < 40:
             shown = str(value).lower() if isinstance(value, bool) else value
             return f'`"{shown}"`' if isinstance(value, str) else f"`{shown}`"
         case _:
@@ -410,18 +397,18 @@ def _spelled(function: str) -> str:
     return "-" if function == "neg" else function
 
 
-def _spell_of(term: Term, kinds: KindSet) -> str:
-    if isinstance(term, Constant) and kinds == NUMERIC:
+def _spell_of(term: ast.Term, kinds: KindSet) -> str:
+    if isinstance(term, ast.Constant) and kinds == NUMERIC:
         return "an integer"
-    return "`float`" if isinstance(term, Constant) and isinstance(term.value, float) else spell(kinds)
+    return "`float`" if isinstance(term, ast.Constant) and isinstance(term.value, float) else spell(kinds)
 
 
-def _advice(term: Term, have: KindSet, wanted: KindSet, words: str) -> str:
-    if isinstance(term, Constant) and isinstance(term.value, str):
+def _advice(term: ast.Term, have: KindSet, wanted: KindSet, words: str) -> str:
+    if isinstance(term, ast.Constant) and isinstance(term.value, str):
         for kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL):
             if wanted == only(kind):
                 return f'write `{kind.value}("{term.value[:40]}")`'
-    if isinstance(term, Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
+    if isinstance(term, ast.Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
         return f'write `"{term.value}"`'
     if have == only(Kind.SYMBOL) and "`+`" in words:
         return "join texts with `cat`"

@@ -17,21 +17,7 @@ from upshot.sql.queries.queries import QueryReader
 from upshot.sql.queries.sources import FromItem, Scope, SourceColumn
 from upshot.sql.translation import Translation, type_name
 from upshot.sql.trouble import Statement
-from upshot.syntax.ast import (
-    Attribute,
-    Call,
-    Comparison,
-    Constant,
-    Declaration,
-    Determines,
-    ForeignKey,
-    Formula,
-    Not,
-    ShortForm,
-    Test,
-    ValueCheck,
-    Variable,
-)
+from upshot.syntax import ast
 
 _PLAIN = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In,
@@ -70,7 +56,7 @@ class _TableParts:
 
 def table_declaration(
     statement: Statement, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
-) -> tuple[Declaration, Schema]:
+) -> tuple[ast.Declaration, Schema]:
     """The declaration of a table and its schema. `primaries` are the primary keys of the tables of the same text."""
     tree = statement.tree
     schema = tree.this
@@ -178,14 +164,14 @@ def _primary(table: _TableParts, columns: tuple[str, ...], node: exp.Expression)
 
 def _declared(
     table: _TableParts, schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]]
-) -> tuple[Declaration, Schema]:
+) -> tuple[ast.Declaration, Schema]:
     statement = table.statement
     types = {
         name: type if name in table.required else type.optional() for name, type in table.types.items()
     }  # fmt: skip
     columns = tuple(Column(name, type) for name, type in types.items())
     keys = [table.primary] if table.primary else []
-    constraints: list[ShortForm] = []
+    constraints: list[ast.ShortForm] = []
     for names, node in table.unique:
         if set(names) in [set(key) for key in keys]:
             continue
@@ -200,18 +186,20 @@ def _declared(
     for label, names, reference, node in table.foreign:
         constraints.append(_foreign(table, label, names, reference, node, {**schemas, table.name: schema}, primaries))
     for name, most in table.limits:
-        length = Comparison("<=", Call("strlen", (Variable(name),)), Constant(most))
-        constraints.append(ValueCheck(length, f"length_{name}", span=statement.span))
+        length = ast.Comparison("<=", ast.Call("strlen", (ast.Variable(name),)), ast.Constant(most))
+        constraints.append(ast.ValueCheck(length, f"length_{name}", span=statement.span))
     for name in table.padded:
-        blank = Test("match", (Constant("[\\s\\S]* ", SYMBOL), Variable(name)))
-        constraints.append(ValueCheck(Not(blank), f"blanks_{name}", span=statement.span))
+        blank = ast.Test("match", (ast.Constant("[\\s\\S]* ", SYMBOL), ast.Variable(name)))
+        constraints.append(ast.ValueCheck(ast.Not(blank), f"blanks_{name}", span=statement.span))
     constraints += [_check(table, schema, label, node) for label, node in table.checks]
-    attributes = tuple(Attribute(c.name, type_name(c.type)) for c in columns)
-    made = Declaration(table.name, attributes, tuple(keys), (), tuple(constraints), span=statement.span)
+    attributes = tuple(ast.Attribute(c.name, type_name(c.type)) for c in columns)
+    made = ast.Declaration(table.name, attributes, tuple(keys), (), tuple(constraints), span=statement.span)
     return made, schema
 
 
-def _unique(table: _TableParts, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression) -> Determines:
+def _unique(
+    table: _TableParts, types: Mapping[str, Type], names: tuple[str, ...], node: exp.Expression
+) -> ast.Determines:
     """UNIQUE over nullable columns: they determine all other columns, so that equal rows are one row."""
     others = tuple(name for name in types if name not in names)
     if not others or any(types[name].nullable for name in others):
@@ -219,13 +207,13 @@ def _unique(table: _TableParts, types: Mapping[str, Type], names: tuple[str, ...
             "UNIQUE over nullable columns, in a table with other nullable columns", node,
             help="declare the unique columns NOT NULL, or write CREATE ASSERTION",
         )  # fmt: skip
-    return Determines(names, others, f"unique_{'_'.join(names)}", span=table.statement.place(node))
+    return ast.Determines(names, others, f"unique_{'_'.join(names)}", span=table.statement.place(node))
 
 
 def _foreign(
     table: _TableParts, label: str, names: tuple[str, ...], reference: exp.Expression, node: exp.Expression,
     schemas: Mapping[str, Schema], primaries: Mapping[str, tuple[str, ...]],
-) -> ForeignKey:  # fmt: skip
+) -> ast.ForeignKey:  # fmt: skip
     statement = table.statement
     options = [str(option).upper() for option in reference.args.get("options") or []]
     if any("NO ACTION" not in option and "RESTRICT" not in option for option in options):
@@ -243,16 +231,16 @@ def _foreign(
             statement.refuse(
                 "sql-syntax", f"`{relation}` has no primary key to reference", node, help="name the referenced columns"
             )
-    return ForeignKey(names, relation, referred, label, span=statement.place(node))
+    return ast.ForeignKey(names, relation, referred, label, span=statement.place(node))
 
 
 def _only_key(schema: Schema) -> tuple[str, ...]:
     return tuple(schema.columns[place].name for place in schema.keys[0]) if len(schema.keys) == 1 else ()
 
 
-def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression) -> ValueCheck:
+def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression) -> ast.ValueCheck:
     """A condition that no row may make false."""
-    columns = [SourceColumn(schema.name, c.name, Variable(c.name), c.type) for c in schema.columns]
+    columns = [SourceColumn(schema.name, c.name, ast.Variable(c.name), c.type) for c in schema.columns]
     translation = Translation(table.statement, {schema.name: schema}, schema.name, QueryReader())
     scope = Scope(None, [FromItem(schema.name, columns)])
     block = Block(translation, scope)
@@ -261,16 +249,16 @@ def _check(table: _TableParts, schema: Schema, label: str, node: exp.Expression)
     condition = _condition(block, node)
     if translation.items:
         table.statement.unsupported("a list that long in CHECK", node, help="compare with bounds")
-    return ValueCheck(condition, label, span=table.statement.place(node))
+    return ast.ValueCheck(condition, label, span=table.statement.place(node))
 
 
-def _condition(block: Block, node: exp.Expression) -> Formula:
+def _condition(block: Block, node: exp.Expression) -> ast.Formula:
     """The formula of a CHECK, which is satisfied if it is unknown. A simple condition is translated directly; any other
     one becomes the negation of its being false."""
     if all(isinstance(each, _PLAIN) or _is_null_test(each) for each in node.walk()):
         return block.holds(node, value=True, certain=True)
     false = block.holds(node, value=False, certain=True)
-    return TRUE if false == FALSE else Not(false)
+    return TRUE if false == FALSE else ast.Not(false)
 
 
 def _is_null_test(node: exp.Expr) -> bool:
