@@ -1,4 +1,4 @@
-"""The Arrow types that carry our types. Importing this module imports pyarrow."""
+"""The Arrow types of column types. Importing this module imports pyarrow."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def arrow_type(type: Type) -> pa.DataType:
 
 
 def arrow_decimals(values: Sequence[Decimal | None], type: Type) -> pa.Array:
-    """Decimals in the type of their column, or with all digits if one of them has more than the column declares: so it
-    is with rows that an earlier version stored."""
+    """Decimals in the type of their column, or in the widest type if one of them has more digits, as rows stored by an
+    earlier version may have."""
     try:
         return pa.array(values, arrow_type(type))
     except pa.ArrowInvalid:
@@ -41,7 +41,7 @@ def arrow_decimals(values: Sequence[Decimal | None], type: Type) -> pa.Array:
 
 
 def arrow_cast(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
-    """The column in its natural type; with decimals as in `arrow_decimals`."""
+    """The column in the Arrow type of its type; decimals as in `arrow_decimals`."""
     try:
         return column.cast(arrow_type(type))
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""A mistake in a program or its data: slug, place, cause and cure, as a person reads it."""
+"""Diagnostics: errors in a program or its data, with slug, place, cause and help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `label` stands under the caret; each of `notes` is a further place with its own words."""
+    """One finding. `label` is printed after the caret; each of `notes` is a further place with a message."""
 
     slug: str
     message: str
@@ -33,7 +33,7 @@ class Diagnostic:
 
     @property
     def code(self) -> str:
-        """The slug, under the name that errors give it."""
+        """The slug, by the name that it has in errors."""
         return self.slug
 
 
@@ -63,7 +63,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that offers the closest known name, or nothing."""
+    """A question that suggests the closest known name; empty if none is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else ""
 

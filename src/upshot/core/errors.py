@@ -1,13 +1,13 @@
-"""The exceptions a user can meet, classified by what to do next.
+"""The exceptions that users can see, classified by their remedy.
 
 Error                  every error Upshot raises on purpose
 ├── ProgramError       the program text is wrong: read `.diagnostics`, change the text
 ├── DataError          the data do not fit: a type, a key, a file; nothing was applied
 │   └── OverflowError_ a number left its type's range during evaluation
 ├── ConstraintError    a `.deny` constraint rejected the transaction; `.violations` names the witnesses
-├── RuleError          an active rule failed, vetoed, or set off others without end; nothing was committed
+├── RuleError          an active rule failed, vetoed, or triggered others without end; nothing was committed
 ├── UsageError         the call is wrong: an unknown name, a closed database, an option that does not exist
-├── EngineError        the engine could not go on: a limit, memory, a lost worker
+├── EngineError        the engine could not continue: a limit, memory, a lost worker
 │   └── LimitError     a stated bound was reached; raise it or change the program
 └── VerifyError        a stored view differs from its definition: a bug in Upshot, please report it
 """
@@ -22,11 +22,11 @@ from upshot.core.span import Span
 
 
 class Error(Exception):
-    """`code` is stable, `span` the place in the program if there is one, `help` what to do."""
+    """`code` is stable, `span` the place in the program if there is one, `help` the remedy."""
 
     retryable = False
     views: frozenset[str] = frozenset()
-    """The views whose rules were running, where an engine knows them."""
+    """The views whose rules were running, if the engine knows them."""
 
     def __init__(self, message: str, *, code: str, span: Span | None = None, help: str = "") -> None:
         super().__init__(message)
@@ -43,8 +43,7 @@ class Error(Exception):
 
 
 class ProgramError(Error):
-    """Carries every diagnostic of the run, not only the first; `understood` is what could be read all the same, a
-    tree of `syntax`, if the text itself was at fault."""
+    """All diagnostics of the run. After a syntax error, `understood` is the tree of the part that could be parsed."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], understood: Any = None) -> None:
         first = diagnostics[0]
@@ -65,8 +64,8 @@ class OverflowError_(DataError):
 
 
 class ConstraintError(Error):
-    """`violations`: the witnesses by constraint, or the rows that share a key by relation. `places`: where each of them
-    is defined, by the same names; `span` is the first."""
+    """`violations`: the witnesses by constraint, or the rows with the same key by relation. `places`: the definitions
+    of these constraints or relations; `span` is the first."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class ConstraintError(Error):
 
 
 class RuleError(Error):
-    """`trace`: the rules of a cascade that had no end, in the order they fired."""
+    """`trace`: the rules of a cascade without end, in the order in which they fired."""
 
     def __init__(
         self, message: str, *, code: str, span: Span | None = None, trace: Sequence[str] = (), help: str = ""
@@ -98,7 +97,7 @@ class RuleError(Error):
 
 
 class Veto(Error):
-    """Raised by the function of a rule to refuse the transaction it is called in."""
+    """Raised by the function of a rule to reject its transaction."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="vetoed")
@@ -131,8 +130,8 @@ class QueryWarning(UserWarning):
 def unknown_relation(
     name: str, known: Iterable[str], *, otherwise: str | None = None, code: str = "unknown-relation"
 ) -> UsageError:
-    """The error for a name that no relation has, in Datalog, SQL, calls, requests and files alike. Its help is the
-    closest known name, or else `otherwise`. An empty name is not shown.
+    """The error for an unknown relation in Datalog, SQL, calls, requests and files. Its help is the closest known name,
+    or else `otherwise`. An empty name is not shown.
 
     >>> print(unknown_relation("edeg", ["edge", "path"]))
     error[unknown-relation]: unknown relation `edeg`
@@ -147,7 +146,7 @@ def unknown_relation(
 
 
 def system_reason(error: OSError) -> str:
-    """The reason of an error of the system, in lower case and without its number.
+    """The reason of an error of the operating system, in lower case and without its number.
 
     >>> system_reason(FileNotFoundError(2, "No such file or directory"))
     'no such file or directory'

@@ -26,11 +26,11 @@ _PRECISION = 120
 
 
 class Unreadable(Exception):
-    """A field that is no value of its column's type; the text says what was expected."""
+    """A field is not a value of the type of its column; the message names the expected value."""
 
 
 def reader_of(type: Type) -> Callable[[str], Any]:
-    """The function from field to value for one column; it raises `Unreadable`."""
+    """The function that parses the fields of a column; it raises `Unreadable`."""
     read = _READERS[type.kind]
     if not type.nullable:
         return lambda text: read(text, type)

@@ -1,8 +1,8 @@
 """Values as JSON, to and from the Python values of a column's type.
 
-Numbers, booleans and text are themselves; dates and timestamps are text in ISO's spelling, decimals are text, so that
-no reader makes binary fractions of them, records are text as programs write them (and are read from arrays, branches
-from `{"Tag": [fields]}`), and the floats that JSON lacks are "NaN", "Infinity" and "-Infinity".
+Numbers, booleans and text are JSON values of the same kind; dates and timestamps are text in ISO format; decimals are
+text, so that readers do not convert them to binary fractions; records are text in the notation of programs (and can be
+read from arrays, branches from `{"Tag": [fields]}`); NaN and infinities are "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 
 
 class JsonMisfit(ValueError):
-    """The words say what was found, as in `"abc" is not a number`; `code` is the slug of the error it becomes."""
+    """A JSON value is not of the type of its column, as in `"abc" is not a number`; `code` is the slug of the error."""
 
     def __init__(self, words: str, code: str = "wrong-type") -> None:
         super().__init__(words)
@@ -32,7 +32,7 @@ class JsonMisfit(ValueError):
 
 
 def repeated_key(pairs: Iterable[tuple[str, Any]]) -> str:
-    """The first key of an object that was there before, which is known to have one. In one pass: others write them.
+    """The first repeated key of an object that has one, found in one pass, since the input is not trusted.
 
     >>> repeated_key([("a", 1), ("b", 2), ("b", 3), ("a", 4)])
     'b'
@@ -46,9 +46,9 @@ def repeated_key(pairs: Iterable[tuple[str, Any]]) -> str:
 
 
 def json_reader(type: Type) -> Callable[[Any], Any]:
-    """The function from what `json` has read to a value of the type; it raises `JsonMisfit`.
+    """The function that converts parsed JSON to values of the type; it raises `JsonMisfit`.
 
-    Fractions for decimal columns must have been read as `Decimal`, so that the column gets what was written.
+    Fractions for decimal columns must have been parsed as `Decimal`, so that they are exact.
 
     >>> json_reader(Type(Kind.DATE))("2026-01-31")
     datetime.date(2026, 1, 31)
@@ -107,7 +107,7 @@ def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
             raise _of_column(row) from None
 
     def _of_column(row: Sequence[Any]) -> JsonMisfit:
-        """The mistake in the first value that does not fit."""
+        """The error of the first wrong value."""
         for name, reader, value in zip(names, readers, row, strict=True):
             try:
                 reader(value)
@@ -186,7 +186,7 @@ def _moment(value: Any, type: Type) -> Any:
 
 
 def finer_than_stored(moment: str) -> bool:
-    """Test whether reading the timestamp would lose something of its fraction.
+    """Test whether the timestamp has more than microsecond precision.
 
     >>> finer_than_stored("2026-01-31T10:00:00.1234567"), finer_than_stored("2026-01-31T10:00:00.1230000000")
     (True, False)
@@ -228,7 +228,7 @@ _READERS: dict[Kind, Callable[[Any, Type], Any]] = {
 
 
 def to_json(value: Any) -> Any:
-    """Values that `json` can write: ISO dates and timestamps, decimals and the non-finite floats as text."""
+    """The value as `json` can encode it: dates, timestamps, decimals and non-finite floats as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -261,7 +261,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def type_to_json(type: Type) -> str:
-    """The type as a reader elsewhere needs it: what values are physically, not the name of a declared subtype.
+    """The type for clients: the built-in type of the values, without the name of a declared subtype.
 
     >>> type_to_json(Type(Kind.SYMBOL, "City", nullable=True)), type_to_json(Type(Kind.DECIMAL, precision=6, scale=2))
     ('symbol?', 'decimal(6,2)')
@@ -270,7 +270,7 @@ def type_to_json(type: Type) -> str:
 
 
 def type_from_json(text: str) -> Type:
-    """The type that `type_to_json` has written, or `JsonMisfit`.
+    """The inverse of `type_to_json`; raises `JsonMisfit`.
 
     >>> type_from_json("decimal(6,2)?") == Type(Kind.DECIMAL, nullable=True, precision=6, scale=2)
     True

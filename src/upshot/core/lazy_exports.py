@@ -1,6 +1,6 @@
-"""Names that a package exports and imports when first used.
+"""Lazy imports: a package imports its modules when their names are first used.
 
-`import upshot.plan` alone loads none of its modules: a small program starts without those it does not need.
+`import upshot.plan` alone loads none of its modules, so that a small program loads only those that it uses.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def lazy_modules(package: str) -> Callable[[str], object]:
 
 
 class LazyMethod:
-    """A method of a base class that is imported when one of its methods is first looked up: then the shell of that
-    class takes over everything the class defines."""
+    """A method of a base class that is imported when one of its methods is first looked up: then all attributes of that
+    class are copied to the placeholder class."""
 
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name, self._attribute = home, name, ""

@@ -1,4 +1,4 @@
-"""The operations on a row, in the words of events, windows and transition tables."""
+"""The changes of a row, as named in events, windows and transition tables."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ OPPOSITE = {INSERTED: DELETED, DELETED: INSERTED}
 UPDATED = "updated"
 """A row was deleted and another with the same key inserted."""
 SIGNS = {INSERTED: (INSERTED,), DELETED: (DELETED,), UPDATED: (DELETED, INSERTED)}
-"""The changes that each of them consists of."""
+"""The insertions and deletions that each change consists of."""

@@ -16,13 +16,13 @@ _UNBOUNDED = 1 << 60
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes that this process can have: the machine's memory, or less where a control group bounds it."""
+    """The bytes of memory available to this process: those of the machine, or the limit of a control group."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_bounds(root)])
 
 
 def address_space_left() -> int | None:
-    """Bytes of address space that this process may still map; None if they are unbounded, or cannot be counted."""
+    """The bytes of address space that this process can still map; None if unbounded or unknown."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     pages = _text(Path("/proc/self/statm")).split() if limit != resource.RLIM_INFINITY else ()
     return max(limit - int(pages[0]) * resource.getpagesize(), 0) if pages else None
@@ -32,15 +32,15 @@ _SCARCE = 4 << 30
 
 
 def spare_address_space() -> None:
-    """Lets Arrow take memory as it needs it where address space is scarce, unless that is set. Its own allocators
-    reserve large pieces, and without one it ends the process. It reads the setting when it is imported."""
+    """Make Arrow use the system allocator if address space is scarce, unless another one is set. Its own allocators
+    reserve large blocks, and abort the process if they cannot. Arrow reads the setting when it is imported."""
     left = address_space_left()
     if left is not None and left < _SCARCE:
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def _bounds(root: Path) -> list[int]:
-    """The bounds of the control groups that this process is in, outer ones included; versions 1 and 2."""
+    """The memory limits of the control groups of this process, including outer ones; versions 1 and 2."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -90,7 +90,7 @@ def exhausted(error: BaseException | None) -> str:
         if isinstance(error, OSError) and error.errno in _FILES:
             return "file descriptors"
         if isinstance(error, ImportError | OSError | RuntimeError):
-            # A library that could not be loaded, or a thread that could not be started, only says so.
+            # Failures to load a library or to start a thread are recognized only by their messages.
             for words, what in _WORDS.items():
                 if words in str(error):
                     return what
@@ -99,7 +99,7 @@ def exhausted(error: BaseException | None) -> str:
 
 
 def more_of(what: str) -> str:
-    """The cure for a resource that ran out.
+    """The help for an exhausted resource.
 
     >>> more_of("file descriptors")
     'allow more file descriptors: `ulimit -n` bounds them'
@@ -108,7 +108,7 @@ def more_of(what: str) -> str:
 
 
 def ran_out(error: BaseException, during: str) -> EngineError | None:
-    """The error by name in the place of one that means that a resource ran out; None for any other.
+    """The error that replaces one caused by an exhausted resource; None for any other.
 
     >>> print(ran_out(MemoryError(), "a commit"))
     error[out-of-memory]: no memory left for a commit
@@ -123,7 +123,7 @@ def ran_out(error: BaseException, during: str) -> EngineError | None:
 
 @contextmanager
 def enough_resources(during: str) -> Iterator[None]:
-    """Give errors that mean that a resource ran out a name."""
+    """Replace errors caused by exhausted resources, as `ran_out` does."""
     try:
         yield
     except Exception as error:

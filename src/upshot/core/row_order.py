@@ -15,7 +15,7 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """The places of all columns, the first sorted by first, and for each whether it descends. So no two rows tie.
+    """The places of all columns in the order of sorting, and whether each is descending. No two rows tie.
 
     NULL is smaller than every value, NaN larger.
 
@@ -35,7 +35,7 @@ class RowOrder:
         return found
 
     def page(self, rows: Sequence[_Row], after: _Row | None, limit: int) -> list[_Row]:
-        """The first `limit` rows after a row, which need not be one of them."""
+        """The first `limit` rows after a row, which may be absent."""
         if after is not None:
             rows = [row for row in rows if self._is_before(after, row)]
         return self.sorted(rows)[:limit]

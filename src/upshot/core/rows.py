@@ -1,4 +1,4 @@
-"""A set of rows as users receive it: read lazily, converted to whatever table they work with."""
+"""Result sets: rows that are read lazily, and converted to Arrow, pandas, Polars, Spark or Parquet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 class RowSource(Protocol):
-    """The source of rows: an engine's own memory, or a list."""
+    """A source of rows: the memory of an engine, or a list."""
 
     def __len__(self) -> int: ...
 
@@ -36,51 +36,51 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class PartialSource(RowSource, Protocol):
-    """A source of which some rows can be had without the others."""
+    """A source that can return some rows without reading the others."""
 
     def some(self, count: int) -> list[Row]: ...
 
 
 @runtime_checkable
 class PortionedSource(RowSource, Protocol):
-    """A source whose rows have an order, and of which any part can be had without the others."""
+    """A source whose rows have a stable order, and that can return any range of them without reading the others."""
 
     def part(self, first: int, last: int) -> RowSource: ...
 
 
 @runtime_checkable
 class OrderedSource(RowSource, Protocol):
-    """A source that finds the first rows of an order, after a row, without making the others Python values."""
+    """A source that finds the first rows after a row in an order, without decoding the others."""
 
     def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]: ...
 
 
 @runtime_checkable
 class WritableSource(RowSource, Protocol):
-    """A source that can write its rows into a Parquet folder without collecting them; the folder may not exist yet. A
-    relation without columns gets one, `c0`, that is always true."""
+    """A source that can write its rows into a new Parquet folder without collecting them. A relation without columns is
+    written with a column `c0` that is always true."""
 
     def parquet(self, folder: str | Path) -> None: ...
 
 
 @runtime_checkable
 class LendingSource(RowSource, Protocol):
-    """A source in this process that makes a DataFrame of its rows in a better way than by way of the plan."""
+    """A source in this process with an efficient conversion to a DataFrame."""
 
     def lent(self, session: Any) -> Any: ...
 
 
 @runtime_checkable
 class FrameSource(RowSource, Protocol):
-    """A source that is on Spark: `frame` is its DataFrame, with the columns' own names and types, of the session that
-    is given or else of its own."""
+    """A source on Spark: `frame` is its DataFrame with the names and types of the columns, in this session or its
+    own."""
 
     def frame(self, session: Any = None) -> Any: ...
 
 
 @runtime_checkable
 class CodedSource(RowSource, Protocol):
-    """A source of rows in the codes of an engine, which it takes back as they are."""
+    """A source of rows in the codes of an engine, which that engine can use directly."""
 
     def codes_of(self, codec: object) -> Any:
         """The codes, if they are of this codec; otherwise None."""
@@ -117,11 +117,11 @@ class Rows:
 
     @property
     def is_coded(self) -> bool:
-        """Test whether the rows are in codes of an engine until they are read."""
+        """Test whether the rows are in the codes of an engine."""
         return isinstance(self._source, CodedSource)
 
     def codes_of(self, codec: object) -> Any:
-        """The rows in codes of a codec, if that is what they are; otherwise None."""
+        """The rows in the codes of this codec; None if they have others."""
         return self._source.codes_of(codec) if isinstance(self._source, CodedSource) else None
 
     def has_codes_of(self, other: Rows) -> bool | None:
@@ -149,8 +149,8 @@ class Rows:
         return sorted(self._all(), key=_order)
 
     def gradually(self, few: int = 10_000) -> Iterator[Row]:
-        """All rows, in order if they are few. Of more than that, some come first, and the others are only fetched, from
-        wherever they are, once those have been taken."""
+        """All rows, sorted if they are at most `few`. Of more rows, some are returned first, and the others are fetched
+        when these have been consumed."""
         if (
             len(self) > few
             and isinstance(self._source, PortionedSource)
@@ -173,7 +173,7 @@ class Rows:
         return self._tuples is not None or isinstance(self._source, PortionedSource)
 
     def part(self, first: int, last: int) -> Rows:
-        """The rows from place `first` up to before `last`, in an order that stays the same."""
+        """The rows from place `first` up to but excluding `last`, in a stable order."""
         if self._tuples is None and isinstance(self._source, PortionedSource):
             return Rows(self.schema, self._source.part(first, last))
         return Rows.of(self.schema, self._all()[first:last])
@@ -228,8 +228,7 @@ class Rows:
         return isinstance(self._source, FrameSource)
 
     def to_spark(self, session: Any = None) -> Any:
-        """A DataFrame of the Spark session, by default of the running one. Rows that are on Spark already are not
-        collected."""
+        """A DataFrame of the Spark session, by default of the running one. Rows on Spark are not collected."""
         on_spark = self.is_on_spark
         if session is None and not on_spark:
             session = running_session()
@@ -248,17 +247,17 @@ class Rows:
         return session.createDataFrame(for_spark(self.to_arrow()))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the rows into a folder of Parquet files, which is made if there is none. Rows that are on Spark can be
-        written to any URI that it reaches."""
+        """Write the rows into a folder of Parquet files, which is created if needed. Rows on Spark can be written to
+        any URI that Spark can access."""
         if isinstance(self._source, WritableSource):
-            told = os.fspath(folder)
-            self._source.parquet(told if "://" in told else Path(told))
+            path = os.fspath(folder)
+            self._source.parquet(path if "://" in path else Path(path))
         else:
             _write_folder(self.schema, len(self), self.to_arrow(), Path(folder))
 
 
 _NULLABLE = {Kind.NUMBER: "Int64", Kind.UNSIGNED: "UInt64", Kind.FLOAT: "Float64", Kind.BOOLEAN: "boolean"}
-"""The types of pandas that have a NULL of their own."""
+"""The nullable types of pandas."""
 
 
 def _nullable(pandas: Any, values: pyarrow.ChunkedArray, dtype: str) -> Any:

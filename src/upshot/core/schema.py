@@ -1,4 +1,4 @@
-"""The schema of a relation: its columns, its keys, how it is kept."""
+"""Schemas of relations: columns, keys, role, lattice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Schema:
         return tuple(c.type for c in self.columns)
 
     def widest(self) -> Schema:
-        """The schema with room for every decimal that a rule can compute, whatever the columns declare."""
+        """The schema with columns wide enough for every decimal that a rule can compute."""
         return replace(self, columns=tuple(Column(c.name, c.type.widest()) for c in self.columns))
 
     def __str__(self) -> str:

@@ -14,13 +14,11 @@ from upshot.core.json_values import to_json
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds at which a search ends.
+    """The bounds of a search.
 
-    `rounds`: how deep it goes, which is how many rules, or repairs of constraints, may lead from what is asked for to a
-    row that is brought in, each resting on the one before; what has nothing to do with each other does not add up.
-    `new_constants`: how many values that do not occur yet one realization may need. `size`: how many base changes it
-    may have. `seconds`: how long all of it may take. `constants` are tried wherever any value would do, beside those
-    of the columns in question.
+    `rounds`: the depth, that is the longest chain of rules and repairs of constraints from a goal to an inserted row.
+    `new_constants`: the most fresh values in one realization. `size`: the most base changes in one. `seconds`: the time
+    limit. `constants` are tried as values of placeholders, besides the values of the columns.
     """
 
     rounds: int = 40
@@ -30,7 +28,7 @@ class Bounds:
     constants: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        """`UsageError` at once if one of them is no bound: a search would meet it late, or never."""
+        """Validate the bounds; raises `UsageError`."""
         _require_whole("rounds", self.rounds)
         _require_whole("new_constants", self.new_constants)
         if self.size is not None:
@@ -40,12 +38,11 @@ class Bounds:
         object.__setattr__(self, "constants", _values(self.constants))
 
 
-def is_amount(given: object) -> TypeGuard[float]:
-    """Test whether this is a number from 0 on that can be counted with, which whole numbers beyond all floats
-    cannot."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
+def is_amount(value: object) -> TypeGuard[float]:
+    """Test whether this is a non-negative number in the range of floats, or infinity."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return 0 <= given <= sys.float_info.max or given == math.inf
+    return 0 <= value <= sys.float_info.max or value == math.inf
 
 
 def _require_whole(name: str, value: object) -> None:
@@ -53,10 +50,10 @@ def _require_whole(name: str, value: object) -> None:
         raise _wrong(name, "a non-negative integer", value, f"{name}=3")
 
 
-def _values(given: object) -> tuple[Any, ...]:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise _wrong("constants", "a list of values", given, 'constants=["ops", 7]')
-    found = tuple(given)
+def _values(constants: object) -> tuple[Any, ...]:
+    if isinstance(constants, str | bytes | Mapping) or not isinstance(constants, Iterable):
+        raise _wrong("constants", "a list of values", constants, 'constants=["ops", 7]')
+    found = tuple(constants)
     for value in found:
         try:
             to_json(value)
@@ -67,7 +64,7 @@ def _values(given: object) -> tuple[Any, ...]:
     return found
 
 
-def _wrong(name: str, wanted: str, given: object, example: str) -> UsageError:
-    shown = repr(given)
-    words = f"`{name}` of the bounds must be {wanted}, not {shown if len(shown) <= 60 else type(given).__name__}"
+def _wrong(name: str, expected: str, value: object, example: str) -> UsageError:
+    shown = repr(value)
+    words = f"`{name}` of the bounds must be {expected}, not {shown if len(shown) <= 60 else type(value).__name__}"
     return UsageError(words, code="wrong-argument", help=f"as in upshot.Bounds({example})")

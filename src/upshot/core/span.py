@@ -1,4 +1,4 @@
-"""The place of a piece of a program in the text it was written in."""
+"""The place of a part of a program in its text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A named text; `name` is what messages print (a path, or `<text>`)."""
+    """A text, and its name in messages (a path, or `<text>`)."""
 
     name: str
     text: str
@@ -15,8 +15,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The half-open range `[start, end)` of characters of a source; `within` names the instance of a component that
-    the text stands in there."""
+    """The half-open range `[start, end)` of characters of a source; `within` names the instance of a component that it
+    belongs to."""
 
     source: Source
     start: int

@@ -22,12 +22,12 @@ NIL = "nil"
 
 
 class Misshapen(ValueError):
-    """Text or a Python value that is no value of the type; the words say what was expected."""
+    """A text or Python value is not a value of the type; the message names the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeBranch:
-    """The fields of one form of a value, as `(name, type)`; a record has one branch, whose tag is empty."""
+    """The fields of one branch, as `(name, type)`; a record has one branch, with an empty tag."""
 
     tag: str
     fields: tuple[tuple[str, str], ...]
@@ -58,7 +58,7 @@ def _listed(branch: TypeBranch) -> str:
 
 
 def definition(name: str, known: Mapping[str, Structure]) -> str:
-    """The structure and all that its fields need, as text that `structures` reads.
+    """The structure and all structures of its fields, as text for `structures`.
 
     >>> definition("L", {"L": Structure("L", (TypeBranch("", (("head", "number"), ("tail", "L"))),))})
     'L = [head: number, tail: L]'
@@ -80,7 +80,7 @@ _BRANCH = re.compile(rf"({_NAME}) \{{([^}}]*)\}}")
 
 @lru_cache(1024)
 def structures(text: str) -> Mapping[str, Structure]:
-    """The structures of a definition, by name; the first is the one that is defined."""
+    """Parse a definition: the structures by name, the defined one first."""
     found: dict[str, Structure] = {}
     for part in text.split("; ") if text else ():
         name, _, body = part.partition(" = ")
@@ -214,7 +214,7 @@ NEUTRAL: Mapping[Kind, Any] = {
     Kind.TIMESTAMP: datetime(1970, 1, 1, tzinfo=UTC),
     Kind.RECORD: NIL,
 }
-"""The field of a value that has no such field, which rules never use: they test the form of a value first."""
+"""The result for a field that a value does not have; rules never use it, since they test the branch first."""
 
 
 def field_of(text: str, place: int, kind: Kind) -> Any:
@@ -226,18 +226,18 @@ def field_of(text: str, place: int, kind: Kind) -> Any:
 
 
 def has_form(tag: str, text: str) -> bool:
-    """The value has this tag; of a record, it is not `nil`."""
+    """Test whether the value has this tag; of a record, whether it is not `nil`."""
     if not tag:
         return text.startswith("[")
     return text == f"${tag}" or text.startswith(f"${tag}(")
 
 
-# ---- values from outside -----------------------------------------------------------------------------------
+# ---- values of users ---------------------------------------------------------------------------------------
 
 
 def canonical(value: Any, type: Type) -> str:
-    """The text of a value that a user gives: text, tuples and lists for records, `{"Tag": [fields]}` for branches,
-    None for `nil` inside of them; raises `Misshapen`.
+    """The canonical text of a user's value: text, tuples and lists for records, `{"Tag": [fields]}` for branches, None
+    for `nil` inside of them; raises `Misshapen`.
 
     >>> canonical((1, None), Type(Kind.RECORD, "L", definition="L = [head: number, tail: L]"))
     '[1, nil]'
@@ -251,7 +251,7 @@ def canonical(value: Any, type: Type) -> str:
 
 
 def _flattened(value: Any, name: str, known: Mapping[str, Structure]) -> str:
-    """The text of a Python value, without recursion: lists can be long."""
+    """The text of a Python value, without recursion, since lists can be long."""
     out: list[str] = []
     stack: list[Any] = [(value, name)]
     while stack:
@@ -259,16 +259,16 @@ def _flattened(value: Any, name: str, known: Mapping[str, Structure]) -> str:
         if isinstance(each, str):
             out.append(each)
             continue
-        given, type = each
+        item, type = each
         structure = known.get(type)
         if structure is None:
-            out.append(_given_scalar(given, Kind(type)))
-        elif isinstance(given, str):
-            out.append(_StructureReader(given, known, plain=False).whole(type))
-        elif given is None and structure.is_record:
+            out.append(_scalar_of(item, Kind(type)))
+        elif isinstance(item, str):
+            out.append(_StructureReader(item, known, plain=False).whole(type))
+        elif item is None and structure.is_record:
             out.append(NIL)
         else:
-            opened, fields, values, closed = _given_branch(given, structure)
+            opened, fields, values, closed = _branch_of(item, structure)
             out.append(opened)
             stack.append(closed)
             pairs = list(zip(values, (t for _, t in fields), strict=True))
@@ -279,10 +279,10 @@ def _flattened(value: Any, name: str, known: Mapping[str, Structure]) -> str:
     return "".join(out)
 
 
-def _given_branch(given: Any, structure: Structure) -> tuple[str, tuple[tuple[str, str], ...], Any, str]:
-    tag, values = "", given
-    if isinstance(given, Mapping) and len(given) == 1 and not structure.is_record:
-        ((tag, values),) = given.items()
+def _branch_of(value: Any, structure: Structure) -> tuple[str, tuple[tuple[str, str], ...], Any, str]:
+    tag, values = "", value
+    if isinstance(value, Mapping) and len(value) == 1 and not structure.is_record:
+        ((tag, values),) = value.items()
     branch = structure.branch(tag)
     if branch is None or not isinstance(values, tuple | list) or len(values) != len(branch.fields):
         raise Misshapen(f"a value of `{structure}`")
@@ -297,7 +297,7 @@ _CLASSES: Mapping[Kind, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _given_scalar(value: Any, kind: Kind) -> str:
+def _scalar_of(value: Any, kind: Kind) -> str:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     fits = isinstance(value, _CLASSES[kind]) and (kind is Kind.BOOLEAN or not isinstance(value, bool))
@@ -322,7 +322,8 @@ def _check_range(value: Any, kind: Kind) -> None:
 
 
 def read(text: str, type: Type, *, plain: bool = False) -> str:
-    """The canonical text of a value as a program writes it, or `plain`, as Soufflé's files do: text without quotes."""
+    """The canonical text of a value in the notation of programs, or of Soufflé's files if `plain`: text without
+    quotes."""
     known = structures(type.definition)
     if not known:
         return text
@@ -348,15 +349,15 @@ _PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|[^,\[\]()]*')
 
 
 class _StructureReader:
-    """Reads one value from text, with a stack instead of recursion."""
+    """Parses one value, with a stack instead of recursion."""
 
     def __init__(self, text: str, known: Mapping[str, Structure], *, plain: bool) -> None:
         self._text, self._known, self._plain = text, known, plain
         self._position = 0
         self._out: list[str] = []
         self._open: list[tuple[list[str], str, int]] = []
-        """The types of the fields that are still to come, the next one last, the closing mark, and how many there
-        are in all."""
+        """For each open value: the types of its remaining fields in reverse, the closing mark, and the number of all
+        fields."""
 
     def whole(self, name: str) -> str:
         self._value(name)
@@ -448,7 +449,7 @@ _FORMS: Mapping[Kind, Callable[[str], bool]] = {
 
 
 def _checked_scalar(text: str, kind: Kind) -> str:
-    """The canonical text of a field that someone wrote."""
+    """The canonical text of a field."""
     form = _FORMS.get(kind)
     try:
         if form is not None and not form(text):

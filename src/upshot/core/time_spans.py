@@ -1,4 +1,4 @@
-"""Spans of time as people write them."""
+"""Parse spans of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def time_span(text: object) -> dt.timedelta | None:
-    """The span that a text such as "7d" names, in seconds, minutes, hours, days or weeks; None if it names none.
+    """The span of a text such as "7d", in seconds, minutes, hours, days or weeks; None for any other text.
 
     >>> time_span("12h"), time_span("soon")
     (datetime.timedelta(seconds=43200), None)

@@ -1,4 +1,4 @@
-"""The types of columns and of the values in them."""
+"""The types of columns and values."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class Type:
         return self if self.nullable else replace(self, nullable=True)
 
     def widest(self) -> Type:
-        """The type with room for every value that a computation of this type can have: a decimal with all digits."""
+        """The type of all computed values of this type: a decimal with the most digits."""
         return replace(self, precision=most_digits(self.scale)) if self.kind is Kind.DECIMAL else self
 
     @property
     def is_wide(self) -> bool:
-        """True of a decimal with more places than 64 bits hold: it has 38 digits."""
+        """Test whether it is a decimal with more places than 64 bits can hold: it has 38 digits."""
         return self.kind is Kind.DECIMAL and self.scale > MOST_DIGITS
 
     @property
     def in_dictionary(self) -> bool:
-        """True where the codes of the local engine number texts of a dictionary."""
+        """Test whether the local engine encodes values as numbers of texts in a dictionary."""
         return self.kind in TEXTUAL or self.is_wide
 
     def exceeds(self, column: Type) -> bool:
-        """A value of this type may have more digits than the column, which is of the same kind and scale, declares.
+        """Test whether a value of this type may have more digits than a column of the same kind and scale.
 
         >>> Type(Kind.DECIMAL, precision=6, scale=2).exceeds(Type(Kind.DECIMAL, precision=4, scale=2))
         True
@@ -80,20 +80,20 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 """The kinds whose values are text."""
 
 MOST_DIGITS = 18
-"""The digits that a decimal of up to 18 places has at most, whatever its column declares: its code has 64 bits."""
+"""The most digits of a decimal of up to 18 places, whose code has 64 bits."""
 
 WIDE_DIGITS = 38
-"""The digits of a decimal with more places, which is what quotients and averages are."""
+"""The digits of a decimal with more places, as quotients and averages have."""
 
 QUOTIENT_PLACES = 20
 """The places of a quotient, unless an operand has more."""
 
 PRODUCT_PLACES = 24
-"""The places of a product at most: one that has more is rounded."""
+"""The most places of a product; one with more is rounded."""
 
 
 def most_digits(scale: int) -> int:
-    """The digits that a decimal of this scale has at most."""
+    """The most digits of a decimal of this scale."""
     return MOST_DIGITS if scale <= MOST_DIGITS else WIDE_DIGITS
 
 

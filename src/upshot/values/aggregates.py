@@ -19,7 +19,7 @@ from upshot.values.windows import sequence
 
 
 def _sum(values: Sequence[Any], type: Type) -> Any:
-    """Exact, whatever the order; of floats the one nearest to the exact sum."""
+    """The exact sum; of floats, the float nearest to it, so that the order does not matter."""
     if type.kind is not Kind.FLOAT:
         with localcontext(prec=120):
             return sum(values, Decimal(0) if type.kind is Kind.DECIMAL else 0)
@@ -51,7 +51,7 @@ def average_type(type: Type) -> Type:
 
 
 def _median(values: Sequence[Any], type: Type) -> float:
-    """The value in the middle, NaN above all others; of an even number of values, the mean of the two."""
+    """The middle value, with NaN as the greatest; of an even number of values, the mean of the two middle ones."""
     ordered = sorted(values, key=lambda value: (value != value, value))
     half = len(ordered) // 2
     middle = ordered[half : half + 1] if len(ordered) % 2 else ordered[half - 1 : half + 1]
@@ -107,7 +107,7 @@ _ALL = (
 
 
 class _Aggregates(dict[str, BuiltinAggregate]):
-    """The aggregates by name; folds of users by their names with types."""
+    """The aggregates by name; folds of the user by their signatures."""
 
     def __missing__(self, name: str) -> BuiltinAggregate:
         if not is_functor(name) or not is_fold(name):

@@ -28,12 +28,12 @@ _FRACTION = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-
 
 
 def read_integer(name: str, text: str) -> int:
-    """The integer that a text of digits stands for."""
+    """Parse an integer."""
     found = _DIGITS.fullmatch(text)
     if found is None:
         raise DataError(f"`{name}` cannot read {text!r}", code="not-a-number", help="filter with `match` first")
     sign, digits = found[1], found[2].lstrip("0")
-    # More digits than any number has: out of range, without computing it.
+    # With more digits it is out of range anyway.
     return (-1 if sign == "-" else 1) * (int(digits or "0") if len(digits) < 21 else 2**70)
 
 
@@ -44,8 +44,8 @@ def _read_float(text: str) -> float:
 
 
 def _float_text(value: float) -> str:
-    """The shortest digits that read back as the same; beyond 15 digits before the point, or 4 zeros behind it, with an
-    exponent."""
+    """The shortest digits that denote the same float; with an exponent if it has more than 15 digits before the point
+    or 4 zeros after it."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

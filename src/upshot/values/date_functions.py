@@ -30,7 +30,7 @@ FIELDS: dict[str, Callable[[Any], int]] = {
     "hour": lambda time: getattr(time, "hour", 0),
     "minute": lambda time: getattr(time, "minute", 0),
 }
-"""The parts of a date or time that are whole numbers."""
+"""The integer parts of a date or time."""
 
 _STARTS: dict[str, Callable[[dt.date], dt.date]] = {
     "day": lambda day: day,
@@ -89,7 +89,7 @@ def _in_range(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plus_months(time: Any, months: int) -> Any:
-    """The same day some months on, or the last day of a shorter month."""
+    """The same day `months` months later, or the last day of a shorter month."""
     year, month = divmod(time.year * 12 + time.month - 1 + months, 12)
     following = dt.date(year + (month == 11), (month + 1) % 12 + 1, 1) if (year, month) != (9999, 11) else None
     last = 31 if following is None else (following - dt.timedelta(days=1)).day
@@ -109,7 +109,7 @@ def _both(python: Callable[..., Any], spark: Any = None, *, fails: bool = False)
 
 
 def _kept(name: str, python: Callable[..., Any], spelled: str, words: str) -> tuple[BuiltinFunction, BuiltinFunction]:
-    """A function of a time and a number that keeps the kind of the time, under a name for each kind."""
+    """A function of a time and a number that returns the kind of the time, as one function for each kind."""
     return (
         BuiltinFunction(
             f"date_{name}", fixed(_DATE, _DATE, _NUMBER), {Kind.DATE: FunctionMeaning(_in_range(python), fails=True)},

@@ -1,10 +1,9 @@
-"""Read the regular expressions of Soufflé: those of ECMAScript as C++ has them, with POSIX classes in brackets.
+"""Translate the regular expressions of Soufflé, which are ECMAScript's as in C++, with POSIX classes in brackets.
 
-`translated` writes the same expression for Python's `re`. The two languages look alike and differ: `[[:digit:]]` is a
-class here and a set with `[` and `:` there, `a++` repeats a repetition here and holds on to what it matched there, `.`
-leaves out `\\r` here, `$` matches before a last newline there. Characters are code points; `\\d`, `\\w`, `\\s`, `\\b`
-and the classes are those of ASCII, as in Soufflé. What the standard or its common implementation (libstdc++) refuses
-is refused, and so is what they read differently. [ISO C++ 28.6.12, ECMA-262 15.10]
+`translated` returns the same expression for Python's `re`. The languages differ: in `re`, `[[:digit:]]` is a set with
+`[` and `:`, `a++` is possessive, `.` matches `\\r`, and `$` matches before a final newline. Characters are code points;
+`\\d`, `\\w`, `\\s`, `\\b` and the classes are those of ASCII, as in Soufflé. Patterns that the standard or libstdc++
+rejects are rejected, and also those on which the two differ. [ISO C++ 28.6.12, ECMA-262 15.10]
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LAST = 0x10FFFF
 
 
 class BadPattern(Exception):
-    """A text that is no pattern: the reason, and the position of the character at fault."""
+    """A text is not a pattern: the reason, and the position of the wrong character."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"{reason}, at character {position + 1}")
@@ -30,7 +29,7 @@ class BadPattern(Exception):
 
 @lru_cache(maxsize=256)
 def translated(pattern: str) -> str:
-    r"""The pattern for `re`, to be compiled with `re.ASCII` and matched with all of a text.
+    r"""The pattern for `re`, to be compiled with `re.ASCII` and matched against whole texts.
 
     >>> translated("[[:digit:]]+.")
     '[0-9]+[^\\n\\r]'
@@ -75,12 +74,12 @@ _NAMES = (
     "vertical-line right-curly-bracket tilde DEL"
 ).split()
 _COLLATING = {name: chr(code) for code, name in enumerate(_NAMES)}
-"""The names of characters in `[[.hyphen.]]`: those of POSIX."""
+"""The POSIX names of characters, as in `[[.hyphen.]]`."""
 _CONTROLS = {"0": "\0", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def _rendered(ranges: Ranges, *, negated: bool = False) -> str:
-    """A set of characters as `re` writes it; an empty one as what no character is outside of."""
+    """A set of characters in the syntax of `re`; an empty set is the complement of all characters."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -111,7 +110,7 @@ def _complement(letters: str) -> Ranges:
 
 @dataclass(slots=True)
 class _Bracket:
-    """The part of `[…]` that is read: `last` may begin a range; `after_class`: nothing read before may."""
+    """The parsed part of `[…]`: the character `last` may begin a range; `after_class` if a class precedes."""
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
     last: str = ""
@@ -170,7 +169,7 @@ class _PatternReader:
         return "".join(found)
 
     def _assertion(self) -> str:
-        """A term that looks at a position; it cannot be repeated."""
+        """A term that tests a position; it cannot be repeated."""
         for spelling, meaning in (("^", r"\A"), ("$", r"\Z"), (r"\b", r"\b"), (r"\B", r"(?:\B|\A\Z)")):
             # In Python before 3.14 `\B` does not match an empty text.
             if self._skip(spelling):
@@ -190,7 +189,7 @@ class _PatternReader:
         return found
 
     def _atom(self) -> str:
-        """A term that can be repeated, with its repetitions."""
+        """A term that can be repeated, with its quantifiers."""
         letter = self.next
         if not letter or letter in "|)*+?{":
             return ""
@@ -256,7 +255,7 @@ class _PatternReader:
         return re.escape(self._escaped())
 
     def _escaped(self) -> str:
-        """The character that an escape stands for."""
+        """The character of an escape sequence."""
         self.place += 1
         letter = self._take()
         if letter in _CONTROLS and letter:
@@ -295,7 +294,7 @@ class _PatternReader:
         return _rendered(tuple(found.ranges), negated=negated)
 
     def _dash(self, found: _Bracket) -> None:
-        """A range between two characters; `-` itself at the begin, at the end, and after a range."""
+        """A range between two characters; `-` itself at the start, at the end, and after a range."""
         self.place += 1
         if self.next == "]" or not (found.last or found.after_class):
             found.add("-")
@@ -350,5 +349,5 @@ class _PatternReader:
         if kind == ".":
             found.add(letter)
         else:
-            # Equivalent are letters that differ in case alone.
+            # Letters that differ only in case are equivalent.
             found.add_class(_ranges({letter.lower(), letter.upper()}))

@@ -1,7 +1,7 @@
 """The operators and functions of integers and of any kind, one record each, and the table of all functions.
 
-Where Soufflé has a function it decides its meaning, but for what it computes silently wrong: an overflow, a text that
-is only partly a number. Those are errors here. Text is counted in characters, not in bytes.
+Functions of Soufflé have the meaning of Soufflé, except where it silently computes a wrong value: an overflow, and a
+text that is only partly a number, are errors here. Text is counted in characters, not in bytes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from upshot.values.text_functions import TEXT_FUNCTIONS
 from upshot.values.windows import WINDOW_FUNCTIONS
 
 RANGE = "range"
-"""It has many values, so that no engine calls it: the normal form has a recursive view in its place. By its record the
-checker knows its types."""
+"""It has many values, so that engines never call it: in the normal form a recursive view replaces it. Its record has
+its types for the checker."""
 
 
 def _no_value(*args: Any) -> NoReturn:
@@ -95,7 +95,7 @@ _LEAST = NUMBER_RANGE.start
 
 
 def _checked(name: str) -> _Spark:
-    """One of Spark's functions that give NULL for an overflow."""
+    """One of Spark's functions that return NULL on overflow."""
     return lambda call: call.F.coalesce(getattr(call.F, name)(*call.columns), call.failure("overflow"))
 
 
@@ -131,7 +131,7 @@ def _spark_shift(name: str) -> _Spark:
 
 
 def _spark_product(call: SparkCall) -> Any:
-    """Exact in the 38 digits of a decimal; NULL, which is out of every range, for more."""
+    """Exact up to the 38 digits of a decimal; NULL, which the engine treats as an overflow, for more."""
     return call.F.try_multiply(*call.columns)
 
 
@@ -149,7 +149,7 @@ _BITS: Mapping[str, tuple[Callable[..., int], _Spark, int]] = {
 def _integers(
     name: str, python: Callable[..., int], kernel: int, spark: _Spark | None = None, *, fails: bool = True
 ) -> _Meanings:
-    """The same meaning for numbers, where kernel and Spark compute it too, and for unsigned numbers."""
+    """The same meaning for numbers, which kernel and Spark compute too, and for unsigned numbers."""
     made = FunctionMeaning(python, fails=fails, inverse=INTEGERS[name])
     return {Kind.NUMBER: replace(made, kernel=kernel, spark=spark), Kind.UNSIGNED: made}
 
@@ -180,7 +180,7 @@ def _float_power(a: float, b: float) -> float:
 
 
 def _spark_float(operation: Callable[..., Any]) -> _Spark:
-    """Adding 0.0 makes -0.0 the one zero there is."""
+    """Adding 0.0 turns -0.0 into 0.0, the only zero."""
     return lambda call: operation(*call.columns) + call.F.lit(0.0)
 
 
@@ -244,7 +244,7 @@ def _extremes(pick: Callable[..., Any], kernel: int, spark: str) -> _Meanings:
         **dict.fromkeys(Kind, made),
         Kind.NUMBER: replace(made, kernel=kernel),
         Kind.FLOAT: replace(made, python=lambda *values: pick(values, key=_rank)),
-        # Brought to one scale, a decimal may be too large.
+        # Converted to a common scale, a decimal may be too large.
         Kind.DECIMAL: replace(made, fails=True),
     }
 
@@ -338,8 +338,7 @@ _ALL = (
 
 
 class _Functions(dict[str, BuiltinFunction]):
-    """The functions by name; those of users by their names with types. `range` has many values: it is found by its
-    name, and is not among those that are computed."""
+    """The functions by name; those of the user by their signatures. `range` can be looked up, but is not listed."""
 
     def __missing__(self, name: str) -> BuiltinFunction:
         found: BuiltinFunction | None = self.get(name)

@@ -1,7 +1,7 @@
-"""Functions of users: what the checker and the engines know of one, all of it in its name.
+"""Functions of the user: their signatures, and the records made from these.
 
-The checker writes `@f` as `@f(number,symbol):number`, so that a clause says everything about the function but its code,
-which each database registers for itself.
+The checker replaces `@f` by the signature `@f(number,symbol):number`, so that a clause has all properties of the
+function other than its code, which each database registers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARK = "@"
 def signed_name(
     name: str, arguments: Sequence[Kind], result: Kind, revision: int = 0, *, stateful: bool = False, fold: bool = False
 ) -> str:
-    """The name of a function together with its types, and how often it was refreshed or got other code.
+    """The signature of a function: its name, its types, and how often it was refreshed or replaced.
 
     >>> signed_name("f", [Kind.NUMBER, Kind.SYMBOL], Kind.NUMBER)
     '@f(number,symbol):number'
@@ -46,7 +46,7 @@ def is_fold(signed: str) -> bool:
 
 
 def bare_name(signed: str) -> str:
-    """The name that users know a function by.
+    """The name of a function or aggregate without the types.
 
     >>> bare_name("@f(number,symbol):number"), bare_name("sum")
     ('f', 'sum')
@@ -66,7 +66,7 @@ def signature_of(signed: str) -> tuple[tuple[Type, ...], Type]:
 
 @cache
 def functor_record(signed: str) -> BuiltinFunction:
-    """The record of a function, by its name with types; the code is asked of the database, never of the record."""
+    """The record of a function of the user. The database has the code; the record is never called."""
     arguments, result = signature_of(signed)
 
     def unknown(*args: Any) -> NoReturn:
@@ -84,7 +84,7 @@ def functor_record(signed: str) -> BuiltinFunction:
 
 @cache
 def fold_record(signed: str) -> BuiltinAggregate:
-    """The record of a fold of users, by its name with types; the database has the code."""
+    """The record of a fold of the user. The database has the code."""
     (argument,), result = signature_of(signed)
 
     def unknown(values: Sequence[Any], type: Type) -> NoReturn:

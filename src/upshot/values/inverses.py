@@ -1,6 +1,6 @@
-"""Inverses of functions: the values of an argument for which a call has a given value.
+"""Inverses of functions: the values of an argument for which a call has a certain value.
 
-`Y = X * X` has two roots for 9 and none for 8; `Y = X % 3` has infinitely many for 1, of which some are made up.
+`Y = X * X` has two roots for 9 and none for 8; `Y = X % 3` has infinitely many for 1, of which some are generated.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from upshot.core.types import Kind, Type
 
 MOST = 64
-"""Values that are listed."""
+"""The most roots that are enumerated."""
 LARGEST = 10**6
-"""Numbers whose divisors are enumerated."""
+"""The largest number whose divisors are enumerated."""
 _FAR = 1_000_000
-"""The neighborhood of made-up values."""
+"""The distance of generated values from known ones."""
 
 
 class _Unknown:
-    """No value is known, or there is none."""
+    """The value of an unknown argument."""
 
 
 UNKNOWN = _Unknown()
@@ -30,8 +30,7 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Values for which a call has a given value: `are_all` of them, or some. Where they are all, there may be others
-    among them for which it does not."""
+    """Values of an argument for which a call has a certain value: if `are_all`, a superset of them; otherwise some."""
 
     values: tuple[Any, ...] = ()
     are_all: bool = False
@@ -42,11 +41,11 @@ NONE, SOME = Roots((), are_all=True), Roots()
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A call that must have `value`, and the argument that is sought: the one at `place`, of this type.
+    """A call that must have `value`, and the argument to solve for: the one at `place`, of this type.
 
-    `arguments` are the values of all arguments, `UNKNOWN` for those that are not known, as the sought one is; none is
-    NULL. `repeated`: the sought value is also part of other arguments; `squared`: the call has two arguments, and both
-    are the same term. For each `number` other values are made up.
+    `arguments` are the values of all arguments, `UNKNOWN` for unknown ones; none is NULL. `repeated`: the unknown is
+    also part of other arguments; `squared`: both arguments of the call are the same term. Generated values differ for
+    each `number`.
     """
 
     value: Any
@@ -64,7 +63,7 @@ class Image:
 
 
 Inverse = Callable[[Image], Roots]
-"""The roots of an image. A function without one has `SOME` roots: nothing is known about them."""
+"""The roots of an image. Of a function without an inverse nothing is known: `SOME`."""
 
 
 def _all(*values: Any) -> Roots:
@@ -127,7 +126,7 @@ def _factor(value: int, other: int, _: int) -> Roots:
 
 
 def _dividend(value: int, other: int, _: int) -> Roots:
-    """Quotients are cut off towards 0."""
+    """Quotients are truncated toward 0."""
     if other == 0:
         return NONE
     size = abs(other)
@@ -164,7 +163,7 @@ def _modulus(value: int, other: int, number: int) -> Roots:
 
 
 def _divisors(value: int) -> Roots:
-    """Of both signs."""
+    """The divisors of both signs."""
     if not 0 < abs(value) <= LARGEST:
         return SOME
     small = [each for each in range(1, math.isqrt(abs(value)) + 1) if value % each == 0]
@@ -193,7 +192,7 @@ def _exponent(value: int, base: int, _: int) -> Roots:
 
 
 def _without_bits(value: int, bits: int, _: int) -> Roots:
-    """Numbers with all bits of the value, but for some of those that the other argument has."""
+    """The numbers with all bits of the value, except for any of those of the other argument."""
     if bits & ~value:
         return NONE
     free = [1 << place for place in range(64) if bits >> place & 1]
@@ -212,7 +211,7 @@ def _shifted_right(value: int, by: int, _: int) -> Roots:
 
 
 def _distance(_value: int, _other: int, _: int) -> Roots:
-    # Distances count modulo 64: every one of these stands for infinitely many.
+    # Distances count modulo 64, so there are infinitely many more.
     return _some(*range(64))
 
 
@@ -252,7 +251,7 @@ INTEGERS: Mapping[str, Inverse] = {
 
 
 def _fraction(first: Callable[..., Any], second: Callable[..., Any] | None = None, *, exact: bool = False) -> Inverse:
-    """Decimals add up exactly; of floats, and of products and quotients, the neighbors of a root may be roots too."""
+    """Sums of decimals are exact; for floats, products and quotients, neighbors of a root may be roots too."""
 
     def inverse(image: Image) -> Roots:
         if image.repeated or UNKNOWN in image.rest:
@@ -286,7 +285,7 @@ FRACTIONS: Mapping[str, Inverse] = {
 
 
 def _parts(image: Image) -> Roots:
-    """The values of one part of a text, where other parts may be unknown too."""
+    """The values of one part of a text; other parts may be unknown too."""
     text, parts, place = image.value, image.arguments, image.place
     first = next(at for at, part in enumerate(parts) if part is UNKNOWN)
     last = max(at for at, part in enumerate(parts) if part is UNKNOWN)
@@ -304,7 +303,7 @@ def _parts(image: Image) -> Roots:
 
 
 def _positions(image: Image) -> Roots:
-    """The start of a part of a text, or its length; what is cut off has no end."""
+    """The start of a part of a text, or its length; of a part up to the end, any greater length is a root too."""
     (whole, start, length), text, place = image.arguments, image.value, image.place
     if not text:
         return _some(*((len(whole),) if place == 1 else (0,)))
@@ -321,7 +320,7 @@ def _of_length(length: int, number: int) -> Roots:
 
 
 def _cut(text: str, start: int, length: int, number: int) -> Roots:
-    """Texts of which a part is this text."""
+    """Texts with this text as a part."""
     if start < 0 or length <= 0:
         return NONE if text else _some(f"new value {number}")
     if len(text) > length:

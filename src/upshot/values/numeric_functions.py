@@ -1,6 +1,6 @@
-"""Functions that compute with floats and decimals and round them, one record each, as in PostgreSQL.
+"""Functions of floats and decimals, and rounding, as in PostgreSQL, one record each.
 
-A tie of a decimal is rounded away from zero, a tie of a float to the even neighbor.
+A tie of decimals is rounded away from zero, a tie of floats to even.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS = 60
 
 
 def exact(value: Any) -> Decimal:
-    """The number as a decimal; of a float, its shortest digits that read back as the same."""
+    """The number as a decimal; of a float, the shortest digits that denote it."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DataError(f"`{value}` is not a decimal", code="not-a-number", help="exclude infinities and NaN")
@@ -32,7 +32,7 @@ def exact(value: Any) -> Decimal:
 
 
 def at_scale(value: Any, places: int, mode: str = ROUND_HALF_UP) -> Decimal:
-    """The number with so many digits behind the point, which may be negative.
+    """The number rounded to `places` digits after the point, which may be negative.
 
     >>> at_scale(2.345, 2), at_scale(-25, -1)
     (Decimal('2.35'), Decimal('-3E+1'))
@@ -63,8 +63,8 @@ _LEAST_DIGITS, _AT_ONCE = 16, 4
 
 
 def quotient(a: Decimal | int, b: Decimal | int) -> Decimal:
-    """The quotient with the places that PostgreSQL gives it, which are enough for 16 digits, but 20 at most, or as many
-    as an operand has.
+    """The quotient with the scale of PostgreSQL: for at least 16 digits, but at most 20 places, or as many as an
+    operand has.
 
     PostgreSQL estimates the size of the quotient from the leading four digits of both (`select_div_scale`).
 
@@ -86,7 +86,7 @@ def quotient(a: Decimal | int, b: Decimal | int) -> Decimal:
 
 
 def _leading(value: Decimal) -> tuple[int, int]:
-    """The place of the first digit to the base 10,000, and that digit."""
+    """The weight of the first digit to the base 10,000, and that digit."""
     if not value:
         return 0, 0
     weight = value.adjusted() // _AT_ONCE
@@ -94,7 +94,7 @@ def _leading(value: Decimal) -> tuple[int, int]:
 
 
 def _places_of(value: Decimal) -> int:
-    """The places of a value without zeros at its end, some of which a wide one only has from its type."""
+    """The decimal places of a value without trailing zeros, which a wide decimal may have from its type."""
     return max(0, -int(value.normalize().as_tuple().exponent))
 
 
@@ -150,11 +150,11 @@ def _to_places(name: str, mode: str, words: str) -> BuiltinFunction:
     )  # fmt: skip
 
 
-# ---- floats, as IEEE 754 has them: by Python wherever they run, for other libraries differ in the last digit ----
+# ---- floats as in IEEE 754: computed by Python on every engine, since other libraries differ in the last digit --
 
 
 def _total(function: Callable[..., float]) -> Callable[..., float]:
-    """The function as IEEE 754 has it: infinite where it overflows or has a pole, NaN outside of its domain."""
+    """The function as in IEEE 754: infinite for an overflow or a pole, NaN outside of its domain."""
 
     def computed(*values: float) -> float:
         try:

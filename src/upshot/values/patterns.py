@@ -1,11 +1,10 @@
-"""Match all of a text with a regular expression, in bounded time.
+"""Match whole texts with regular expressions, in bounded time.
 
-A pattern is translated for `re` (`ecmascript`), which backtracks: `(a+)+b` on forty letters takes for ever, and nothing
-can interrupt it. So a pattern is looked at before it runs. Where repetition is not inside repetition the paths that
-`re` may try are bounded by the length of the text to the power of the number of repetitions; while that is little, `re`
-answers. Otherwise the states the pattern can be in are followed together, letter by letter [Thompson 1968]: the same
-answer in time proportional to text times pattern, or to the square of the text where the pattern looks ahead.
-Back-references, which only backtracking can follow, are refused where it could take too long.
+A pattern is translated for `re` (`ecmascript`), which backtracks: `(a+)+b` on forty letters takes forever and cannot be
+interrupted. So the cost is estimated first. Without nested repetitions, the number of paths is at most the length of
+the text to the power of the number of repetitions; if that is small, `re` is used. Otherwise all states of an automaton
+are simulated letter by letter [Thompson 1968], in time proportional to text times pattern, or to the square of the text
+for a pattern with look-ahead. Back-references need backtracking, and are refused if it could take too long.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _Test = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern, translated, and in how many ways `re` may try it; None if that is not bounded."""
+    """A translated pattern; `ways` bounds the paths that `re` may try, None if they are unbounded."""
 
     compiled: re.Pattern[str]
     ways: _Ways | None
 
     def matches(self, text: str, pause: Callable[[], None] | None = None) -> bool:
-        """True where the whole text matches. `pause` is called now and then, to raise an error when time is up."""
+        """Test whether the whole text matches. `pause` is called periodically, and may raise an error on a timeout."""
         if self.ways is not None and self.ways.bound(len(text)) <= _MOST_STEPS:
             return self.compiled.fullmatch(text) is not None
         return _follow(_automaton(self.compiled.pattern), text, pause)
@@ -46,7 +45,7 @@ class Pattern:
 
 @functools.lru_cache(maxsize=256)
 def pattern(text: str) -> Pattern:
-    """The pattern of `match`, or a data error that says what is wrong with it."""
+    """The compiled pattern of `match`; raises a data error if it is wrong."""
     if len(text) > LONGEST_PATTERN:
         raise DataError(
             f"a `match` pattern has {len(text)} characters",
@@ -69,7 +68,8 @@ def pattern(text: str) -> Pattern:
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """In how many ways a part can match at one place: at most `factor` times the text's length to the `degree`."""
+    """A bound of the ways in which a part can match at one place: `factor` times the length of the text to the
+    `degree`."""
 
     factor: int = 1
     degree: int = 0
@@ -79,7 +79,7 @@ class _Ways:
 
 
 def _ways(items: Any) -> _Ways | None:
-    """The ways of a sequence; None if a repetition holds choices of its own, so that there may be too many to tell."""
+    """The ways of a sequence; None if there are choices inside of a repetition, so that they are unbounded."""
     factor, degree = 1, 0
     for code, argument in items:
         each = _ways_of(code, argument)
@@ -104,7 +104,7 @@ def _ways_of(code: Any, argument: Any) -> _Ways | None:
         return _ways(argument[3])
     if code in (sre.ASSERT, sre.ASSERT_NOT):
         return _ways(argument[1])
-    # A back-reference looks at as much text as its group.
+    # A back-reference compares as much text as its group.
     return _Ways(degree=int(code is sre.GROUPREF))
 
 
@@ -122,8 +122,8 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
 
 @dataclass(slots=True)
 class _PatternState:
-    """A state of the automaton: either a `test` on the next letter and where it leads, or `free` ways on, each under a
-    condition on the place in the text or none."""
+    """A state of the automaton: either a `test` of the next letter and the following state, or `free` transitions to
+    states, each with a condition on the position, or None."""
 
     test: _Test | None = None
     to: int = -1
@@ -132,7 +132,7 @@ class _PatternState:
 
 @dataclass(frozen=True, slots=True)
 class _LookAhead:
-    """A look ahead: whether a path from `start` to `end` spells a part of the text that begins here, or none does."""
+    """A look-ahead: a path from `start` to `end` matches a prefix of the rest of the text, or none does."""
 
     start: int
     end: int
@@ -196,14 +196,14 @@ def _automaton(text: str) -> _Automaton:
 
 
 def _follow(automaton: _Automaton, text: str, pause: Callable[[], None] | None = None) -> bool:
-    """True where some path from the start to the end spells the text."""
+    """Test whether a path from the start to the end matches the text."""
     return _PatternRun(automaton, text, pause).reaches(automaton.start, automaton.end, 0, whole=True)
 
 
 @dataclass(slots=True)
 class _PatternRun:
-    """The states of an automaton along a text. What a look ahead finds at a position is kept: it is a run of its own
-    over the rest of the text, so that all of them take at most the square of the text's length."""
+    """A run of an automaton over a text. The result of a look-ahead at a position is cached: it is a run over the rest
+    of the text, so that all of them take at most the square of the length of the text."""
 
     automaton: _Automaton
     text: str
@@ -211,7 +211,7 @@ class _PatternRun:
     found: dict[tuple[_LookAhead, int], bool] = field(default_factory=dict)
 
     def reaches(self, start: int, end: int, begin: int, *, whole: bool) -> bool:
-        """True where a path from `start` to `end` spells the text from `begin` on: all the rest of it, or some."""
+        """Test whether a path from `start` to `end` matches the `whole` text from `begin` on, or a part of it."""
         states, text = self.automaton.states, self.text
         now = self._closure({start}, begin)
         for place in range(begin, len(text)):
@@ -239,7 +239,7 @@ class _PatternRun:
         return found
 
     def _holds(self, condition: Any, place: int) -> bool:
-        """The truth of an assertion on the place between two letters."""
+        """Test an assertion at a position between two letters."""
         if isinstance(condition, _LookAhead):
             known = self.found.get((condition, place))
             if known is None:
@@ -262,7 +262,7 @@ _WORD = re.compile(r"\w", re.ASCII)
 
 
 def _letter(code: Any, argument: Any) -> _Test:
-    """The test that an item makes on one letter."""
+    """The test of one letter by an item."""
     if code is sre.LITERAL:
         return lambda letter: ord(letter) == argument
     if code is sre.NOT_LITERAL:

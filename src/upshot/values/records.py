@@ -1,4 +1,4 @@
-"""The records of built-ins: what the checker, the engines, SQL, view updating and the reference know of each."""
+"""The record classes of built-ins, which the checker, the engines, SQL, view updating and the reference read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from upshot.values.inverses import Inverse
 from upshot.values.signatures import KindSet, Signature, only, preferred
 
 _PRECISION = 120
-"""Digits in which decimals are computed: more than a product of two has."""
+"""The digits in which decimals are computed: more than the product of two has."""
 
 
 class SparkCall(Protocol):
-    """A call as the Spark engine hands it to a record. `F` is `pyspark.sql.functions`, which this package does not
-    import; `columns` are the arguments, of which none is NULL where the value is used."""
+    """A call on the Spark engine. `F` is `pyspark.sql.functions`, which this package does not import; `columns` are the
+    arguments, none of which is NULL if the value is used."""
 
     @property
     def F(self) -> Any: ...
@@ -37,18 +37,18 @@ class SparkCall(Protocol):
     def result(self) -> Type: ...
 
     def failure(self, code: str) -> Any:
-        """A column that raises the error of this code where it is evaluated."""
+        """A column that raises the error of this code if it is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionMeaning:
     """A function on arguments of one kind.
 
-    `python` takes arguments that are not NULL and raises a `DataError` where there is no value; it need not look at the
-    range of its result (`BuiltinFunction.call` does). `spark` is the same as an expression of Spark, None where only
-    Python computes it: then an Arrow function calls `python`. For a result of `unsigned` or `decimal` that can fail, it
-    is the exact value, which the engine holds to its range. `kernel` is the operation of the local engine's kernel,
-    `numpy` the function that computes whole columns of floats; without them the local engine calls `python`.
+    `python` takes arguments that are not NULL and raises a `DataError` if there is no value; `BuiltinFunction.call`
+    checks the range of the result. `spark` is the same as an expression of Spark; if it is None, an Arrow function
+    calls `python`. For a result of `unsigned` or `decimal` that can fail, it is the exact value, whose range the engine
+    checks. `kernel` is the operation of the local engine's kernel, `numpy` the function for whole columns of floats;
+    without them the local engine calls `python`.
     """
 
     python: Callable[..., Any]
@@ -61,11 +61,11 @@ class FunctionMeaning:
 
 @dataclass(frozen=True, slots=True)
 class BuiltinFunction:
-    """A functor or operator. NULL among its arguments makes it NULL.
+    """A function or operator. It is NULL if an argument is.
 
-    `meanings` are by the kind of the first argument. `scale` makes the decimals of a decimal result from those of the
-    arguments. `sql` names the classes of sqlglot that are this function and nothing else. `spelled` and `words` are for
-    the reference.
+    `meanings` are by the kind of the first argument. `scale` computes the scale of a decimal result from those of the
+    arguments. `sql` names the classes of sqlglot that are exactly this function. `spelled` and `words` are for the
+    reference.
     """
 
     name: str
@@ -77,7 +77,7 @@ class BuiltinFunction:
     sql: tuple[str, ...] = ()
 
     def result(self, arguments: Sequence[Type]) -> Type:
-        """The type of the value, NULL apart."""
+        """The type of the value, without NULL."""
         kind = arguments[0].kind if self.signature.uniform else preferred(self.signature.result)
         if kind is not Kind.DECIMAL:
             return Type(kind)
@@ -85,13 +85,13 @@ class BuiltinFunction:
         return Type(kind, precision=most_digits(scale), scale=scale)
 
     def fails(self, result: Kind | None = None) -> bool:
-        """True where some arguments leave it without a value; `result` is the kind of its value, if that is known."""
+        """Test whether it has no value for some arguments; `result` is the kind of its value, if known."""
         if result is not None and self.signature.uniform:
             return self.meanings[result].fails
         return any(meaning.fails for meaning in self.meanings.values())
 
     def call(self, kind: Kind, result: Type) -> Callable[..., Any]:
-        """The function for one row of arguments that are not NULL; raises a `DataError` where there is no value."""
+        """The function of arguments that are not NULL; raises a `DataError` if there is no value."""
         meaning = self.meanings[kind].python
         match result.kind:
             case Kind.NUMBER:
@@ -114,7 +114,7 @@ def _integer(name: str, meaning: Callable[..., int], bounds: range, *args: Any) 
 
 
 def _float(meaning: Callable[..., float], *args: Any) -> float:
-    # Adding 0.0 makes -0.0 the one zero there is.
+    # Adding 0.0 turns -0.0 into 0.0, the only zero.
     return meaning(*args) + 0.0
 
 
@@ -129,7 +129,7 @@ def _decimal(name: str, meaning: Callable[..., Decimal], result: Type, *args: An
 
 
 def call_in_words(name: str, args: Sequence[Any]) -> str:
-    """The call as errors show it.
+    """The call in error messages.
 
     >>> call_in_words("+", (1, 2)), call_in_words("to_number", ("1",))
     ('1 + 2', 'to_number("1")')
@@ -156,7 +156,7 @@ def overflow(call: str, type: Type = NUMBER) -> OverflowError_:
 def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -> OverflowError_:
     """The error of a rule that derives a decimal with more digits than the column at this place declares."""
     column = schema.columns[place]
-    # Workers know columns by their place only.
+    # On workers, columns have no names.
     named = f"`{column.name}`" if column.name != f"c{place}" else str(place + 1)
     return OverflowError_(
         f"a rule derives `{value}` for column {named} of `{schema.name}`, "
@@ -170,11 +170,11 @@ def too_long(schema: Schema, place: int, value: str, span: Span | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class BuiltinTest:
-    """A test that stands as a literal. With NULL among its arguments it is false, unless it `sees_null`.
+    """A test, which is used as a literal. It is false if an argument is NULL, unless it `sees_null`.
 
-    `python` takes `pause` besides its arguments if it `pauses`: a function to call now and then, which raises when time
-    is up. `spark` is an expression, None where an Arrow function calls `python`. `constant_argument` raises a
-    `DataError` for a first argument that can be refused before there are any rows.
+    `python` takes a further argument `pause` if it `pauses`: a function to call periodically, which raises on a
+    timeout. `spark` is an expression; if it is None, an Arrow function calls `python`. `constant_argument` checks a
+    constant first argument, and raises a `DataError`.
     """
 
     name: str
@@ -204,11 +204,11 @@ class BuiltinComparison:
 
 
 class RunningState(Enum):
-    """The state that is kept of a group, so that one row more or less does not cost a look at all of them."""
+    """The state of a group that engines maintain, so that a change does not read the whole group."""
 
     ROWS = "the number of its rows"
     TOTAL = "its exact sum"
-    EXTREME = "its least or greatest value; only where that is deleted, the group is read again"
+    EXTREME = "its least or greatest value; the group is read again only if that is deleted"
     GROUP = "nothing: the group is read again"
 
 
@@ -216,10 +216,10 @@ class RunningState(Enum):
 class BuiltinAggregate:
     """An aggregate. NULL is skipped, except where it counts rows.
 
-    `python` takes the values of a group, none of them NULL and at least one, and their type. `of_nothing` says whether
-    the value over no rows is zero; otherwise there is none. `running` says what the engines keep of a group; they call
-    `python` where that is nothing. `sql` are pairs of a class of sqlglot and the name in SQL;
-    `computed` makes the type of the value from that of the values, where it is neither theirs nor fixed.
+    `python` takes the values of a group, at least one and none of them NULL, and their type. `of_nothing`: the value
+    over no rows is zero; otherwise there is none. `running` is the state of a group that engines maintain; without one
+    they call `python`. `sql` are pairs of a class of sqlglot and the name in SQL. `computed` computes the type of the
+    value from that of the values, if it is neither theirs nor fixed.
     """
 
     name: str
@@ -237,11 +237,11 @@ class BuiltinAggregate:
         return bool(self.signature.arguments)
 
     def accepts(self, kind: Kind) -> bool:
-        """True where values of this kind can be aggregated."""
+        """Test whether values of this kind can be aggregated."""
         return not self.takes_value or bool(self.signature.arguments[0] & only(kind))
 
     def result(self, target: Type | None) -> Type:
-        """The type of the value, which is never NULL: over nothing there is no value or zero."""
+        """The type of the value, which is never NULL: over no rows there is no value, or zero."""
         if target is not None and self.computed is not None:
             return self.computed(target)
         if target is None or not self.signature.uniform:
@@ -249,5 +249,5 @@ class BuiltinAggregate:
         return target.required().widest() if self.running is RunningState.TOTAL else target.required()
 
     def fails(self, result: Kind) -> bool:
-        """True where the value can leave the range of its type."""
+        """Test whether the value can exceed the range of its type."""
         return self.running in (RunningState.TOTAL, RunningState.GROUP) and result is not Kind.FLOAT

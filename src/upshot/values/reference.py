@@ -1,4 +1,4 @@
-"""Write the tables of built-ins into the language reference.
+"""Generate the tables of built-ins in the language reference.
 
 python -m upshot.values.reference docs/reference/language.md
 """
@@ -23,7 +23,7 @@ _SQL = {
     "BitwiseAnd": "`a & b`", "BitwiseOr": "`a | b`", "BitwiseXor": "`a # b`",
     "Length": "`LENGTH`", "Substring": "`SUBSTRING`", "Cast": "`CAST`",
 }  # fmt: skip
-"""The spelling of classes of sqlglot; one that is not here is a function of its own name."""
+"""The SQL syntax of classes of sqlglot; any other class is a function of the same name."""
 
 
 def functions() -> str:
@@ -60,7 +60,7 @@ TABLES = {"functions": functions, "tests": tests, "aggregates": aggregates}
 
 
 def written(page: str) -> str:
-    """The page with the tables between their marks brought up to date."""
+    """The page with the tables between their marks replaced."""
     for name, table in TABLES.items():
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         page = between.sub(lambda found, table=table: f"{found[1]}{table()}{found[2]}", page)  # type: ignore[misc]
@@ -80,7 +80,7 @@ def _kinds(kinds: KindSet) -> str:
 
 
 def _failing(function: BuiltinFunction) -> str:
-    """The kinds on which some arguments have no value."""
+    """The kinds for which some arguments have no value."""
     failing = [kind for kind, meaning in function.meanings.items() if meaning.fails]
     if not failing:
         return ""

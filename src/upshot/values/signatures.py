@@ -1,4 +1,4 @@
-"""Sets of kinds, and signatures made of them."""
+"""Sets of kinds, and signatures of functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KindSet = int
 """A set of kinds as bits: inference intersects these millions of times."""
 
 _BIT = {kind: 1 << i for i, kind in enumerate(Kind)}
-# Where several kinds remain possible, the first of these is taken: `X = 1` makes X a number.
+# If several kinds are possible, the first of these is chosen: `X = 1` makes X a number.
 _PREFERRED = (
     Kind.NUMBER,
     Kind.FLOAT,
@@ -31,7 +31,7 @@ def only(*kinds: Kind) -> KindSet:
 
 
 def preferred(kinds: KindSet) -> Kind:
-    """The kind to take when several are possible."""
+    """The preferred one of several possible kinds."""
     return next(k for k in _PREFERRED if _BIT[k] & kinds)
 
 
@@ -59,9 +59,9 @@ NUMERIC = only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.DECIMAL)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`arguments` and `result` are kind sets; `uniform` means that all arguments and the result are of one kind.
+    """`arguments` and `result` are kind sets; if `uniform`, all arguments and the result are of one kind.
 
-    `most` is None where any number of arguments from `least` on is taken; the last of `arguments` then repeats.
+    `most` is None if the number of arguments is unbounded; then the last of `arguments` is repeated.
     """
 
     arguments: tuple[KindSet, ...]

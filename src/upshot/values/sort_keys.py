@@ -1,6 +1,6 @@
-"""Values as texts whose order by code points is the order of the values; joined, they order rows.
+"""Sort keys: texts whose order by code points is the order of the values.
 
-No key is the beginning of another, so that the key of a row is the keys of its columns one behind the other.
+No key is a prefix of another, so that the sort key of a row is the concatenation of the keys of its columns.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ SORT_KEYS = (
 
 
 def kth(values: Sequence[str], _: Type) -> str:
-    """The k-th least of different texts, the greatest if there are fewer; the least of them begins with `k:`.
+    """The k-th least of distinct texts, or the greatest if there are fewer; the least of them begins with `k:`.
 
     >>> kth(["2:c", "2:a", "2:b"], Type(Kind.SYMBOL)), kth(["2:c"], Type(Kind.SYMBOL))
     ('2:b', '2:c')

@@ -1,7 +1,7 @@
-"""Functions that make records and branches and take them apart; `check` puts them in the place of `[a, b]` and `$A(a)`.
+"""Functions that construct and destructure records and branches; `check` replaces `[a, b]` and `$A(a)` by them.
 
-Their names cannot be written in a program. `[]` makes a value: its first argument is its form, such as `P(number,
-symbol)` or `$A(record)`. `.number` and the like give a field by its place; the test `[]` tells the branch.
+Their names cannot be written in a program. `[]` constructs a value: its first argument is its form, such as `P(number,
+symbol)` or `$A(record)`. `.number` and the like return the field at a place; the test `[]` tests the branch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from upshot.values.records import BuiltinFunction, BuiltinTest, FunctionMeaning
 from upshot.values.signatures import ANY, Signature, fixed, only
 
 MAKE = "[]"
-"""The function that makes a value, and the test of its branch."""
+"""The function that constructs a value, and the test of its branch."""
 
 
 def form(name: str, kinds: Sequence[Kind]) -> str:
@@ -42,7 +42,7 @@ def _made(text: str, *values: Any) -> str:
 
 
 def _argument(image: Image) -> Roots:
-    """The one value of a field of the value that is made; none if that has another form."""
+    """The only value of a field for which the constructed value is this one; none if it has another form."""
     name, kinds = read_form(image.arguments[0])
     found, place = parts(image.value), image.place - 1
     if found is None or found[0] != name.partition("$")[2] or len(found[1]) != len(kinds):
@@ -55,7 +55,7 @@ def _field(kind: Kind, text: str, place: int) -> Any:
 
 
 def field_function(kind: Kind) -> str:
-    """The name of the function that gives fields of a kind."""
+    """The name of the function that returns fields of a kind."""
     return f".{kind.value}"
 
 

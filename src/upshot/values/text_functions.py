@@ -1,6 +1,6 @@
 """Functions on text, one record each. Characters are code points.
 
-Those of Soufflé (`cat`, `substr`, `ord`) count them from 0, those of PostgreSQL from 1.
+Functions of Soufflé (`cat`, `substr`, `ord`) count from 0, those of PostgreSQL from 1.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from upshot.values.signatures import fixed, only, uniform
 
 _NUMBER, _SYMBOL = only(Kind.NUMBER), only(Kind.SYMBOL)
 _MOST = 10**7
-"""Characters that a function may make of one value."""
+"""The most characters of a result."""
 
 
 def _cased(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Character by character: one that would become several stays, as in PostgreSQL."""
+    """Change case character by character; one that would become several characters is unchanged, as in PostgreSQL."""
 
     def cased(text: str) -> str:
         if text.isascii():
@@ -86,7 +86,7 @@ def _translated(text: str, these: str, those: str) -> str:
 
 
 def _part(text: str, start: int, length: int) -> str:
-    """`SUBSTRING(text FROM start FOR length)`: positions before the first character count too."""
+    """`SUBSTRING(text FROM start FOR length)`; positions before the first character count."""
     if length < 0:
         raise DataError(f"a substring of {length} characters", code="not-a-number", help="use a length from 0 on")
     return text[max(start - 1, 0) : max(start - 1 + length, 0)]

@@ -1,7 +1,7 @@
-"""Window functions: the rows of a partition in order are one text, and a function finds the value of a row in it.
+"""Window functions: the sorted rows of a partition are one text of lines, and a function computes the value of a line.
 
-A line is the sort key of a row, a bar, what tells it from rows alike in that, a tab, and the value it brings: `N` for
-NULL, or `V` and the value as text. Values of windows are written in the same way.
+A line is the sort key of a row, a bar, a key that distinguishes equal rows, a tab, and the argument of the function:
+`N` for NULL, or `V` and the value as text. Results have the same form.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _EMPTY: dict[Kind, Any] = {**NEUTRAL, Kind.DECIMAL: Decimal(0)}
 
 
 def sequence(values: Sequence[str], _: Type) -> str:
-    """The lines of a partition, in order."""
+    """The sorted lines of a partition."""
     return "\n".join(sorted(set(values)))
 
 
 def _joined(lines: str, separator: str) -> str:
-    """The values of the lines, which are texts, in order."""
+    """The joined values of the lines, which are texts."""
     try:
         return separator.join(bytes.fromhex(line.rpartition("\t")[2]).decode() for line in lines.split("\n"))
     except ValueError:
@@ -77,7 +77,7 @@ def _found(lines: str, line: str, function: str) -> str:
 
 @lru_cache(maxsize=64)
 def _values(lines: str, function: str) -> dict[str, str]:
-    """The value of every line, by a function: its name, the kind of its values, and how it is framed or how far."""
+    """The value of every line. `function` is the name, the kind of the values, and the frame or distance."""
     name, kind, option = function.split(" ")
     rows = lines.split("\n")
     peers = [list(rows_alike) for _, rows_alike in groupby(rows, key=lambda row: row.partition("|")[0])]
@@ -132,7 +132,7 @@ def _rank(name: str, place: int, before: int, alike: int, rows: int) -> float:
 
 
 def _running(fold: _RunningAggregate, frame: str, peers: list[list[str]]) -> dict[str, str]:
-    """Aggregates from the first row: up to the last that is alike (`range`), up to the row itself (`rows`), of all."""
+    """Aggregates from the first row to the last equal one (`range`), to the row itself (`rows`), or of all rows."""
     steps = [[row] for alike in peers for row in alike] if frame == "rows" else peers
     if frame == "all":
         steps = [[row for alike in peers for row in alike]]
@@ -146,8 +146,8 @@ def _running(fold: _RunningAggregate, frame: str, peers: list[list[str]]) -> dic
 
 
 def _framed(fold: _RunningAggregate, frame: str, peers: list[list[str]]) -> dict[str, str]:
-    """Aggregates over a frame `rows,-2,0` or `range,0,`: from so many rows after the current one to so many, without a
-    number from the first row or to the last. The bound 0 of a range includes all rows that are alike."""
+    """Aggregates over a frame `rows,-2,0` or `range,0,`: bounds relative to the current row, or without a number the
+    first and the last row. The bound 0 of a range includes all equal rows."""
     word, start, end = frame.split(",")
     units = [[row] for alike in peers for row in alike] if word == "rows" else peers
     found = dict[str, str]()
@@ -166,7 +166,7 @@ _FOLDS = ("count", "sum", "mean", "min", "max", "first_value", "last_value", "nt
 
 
 class _RunningAggregate:
-    """An aggregate over the values so far."""
+    """An aggregate of the values added so far."""
 
     def __init__(self, name: str, kind: Kind, place: int = 0) -> None:
         if name not in _FOLDS:
@@ -231,7 +231,7 @@ class _RunningAggregate:
 def _reader(kind: Kind) -> Callable[..., Any]:
     def read(text: str, *_: Any) -> Any:
         if text in ("N", "D"):
-            # A rule tests for it, but not always before it reads the value.
+            # A rule tests for these, but not always before it reads the value.
             return _EMPTY[kind]
         try:
             return _READ[kind](text[1:])
