@@ -1,4 +1,4 @@
-"""Check values against the conditions that a realization states for its placeholders."""
+"""Check values for placeholders against the conditions of a realization."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PLACES = re.compile(r'"(?:[^"\\]|\\.)*"|\?(\d+)')
 _EXACT = (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
 
 
-def require_conditions(way: Realization, values: Mapping[str, Any]) -> None:
-    """`condition-not-met` if values for the placeholders lie outside what the realization states: they may bring about
-    what was asked for, but not with the fewest changes. A condition that cannot be tested here, since it names what is
-    no placeholder of the realization or the value is NULL or of another type, is left to the proof."""
-    types = {each.name: each.type for each in way.placeholders}
+def require_conditions(realization: Realization, values: Mapping[str, Any]) -> None:
+    """`condition-not-met` if values for the placeholders violate a condition of the realization: they may bring about
+    the request, but not with the fewest changes. A condition that cannot be tested here, because it has other
+    variables, or the value is NULL or of another type, is left to the trial."""
+    types = {each.name: each.type for each in realization.placeholders}
     known = {name: value for name, type in types.items() if (value := of_type(values[name], type)) is not UNKNOWN}
-    for condition in way.conditions:
+    for condition in realization.conditions:
         names = [f"?{number}" for number in _PLACES.findall(condition) if number]
         if known.keys() >= {*names} and _is_met(condition, known, types) is False:
-            given = [f"`{name} = {spelled(known[name], types[name])}`" for name in dict.fromkeys(names)]
-            verb = "does" if len(given) == 1 else "do"
+            assignments = [f"`{name} = {spelled(known[name], types[name])}`" for name in dict.fromkeys(names)]
+            verb = "does" if len(assignments) == 1 else "do"
             raise DataError(
-                f"{' and '.join(given)} {verb} not meet the condition `{condition}` of this realization",
+                f"{' and '.join(assignments)} {verb} not meet the condition `{condition}` of this realization",
                 code="condition-not-met",
                 help="give a value that meets it, or repeat `db.realize` with this one among the `constants` of "
                 "its bounds",
@@ -73,7 +73,7 @@ def _is_met(condition: str, values: Mapping[str, Any], types: Mapping[str, Type]
 
 
 def _number(term: Term, binding: Mapping[str, Any]) -> Fraction | None:
-    """The value of a term that adds and multiplies numbers; None for any other."""
+    """The value of a term of sums and products of numbers; None for any other."""
 
     def visit(node: Term, parts: tuple[Fraction | None, ...]) -> Fraction | None:
         match node, parts:

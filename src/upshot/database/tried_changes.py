@@ -239,21 +239,21 @@ class TriedChanges:
             if key[0] in unstored:
                 # From the committed state, whatever is staged.
                 nulls = tuple(value is None for value in key[1])
-                asked = self._row_question(key[0], nulls, "was_there").query(asked_rows([key[1]], nulls))
-                (answer,) = self._engine.query_many([asked], is_open=False)
+                query = self._row_question(key[0], nulls, "was_there").query(asked_rows([key[1]], nulls))
+                (answer,) = self._engine.query_many([query], is_open=False)
                 self._stored[key] = len(answer) > 0
 
     def ask(self, question: InstanceQuery, rows: list[Row]) -> Rows:
         (answer,) = self.ask_all([(question, rows)])
         return answer
 
-    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
+    def ask_all(self, questions: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
         # Locally a query costs little, so looking for a kept answer does not pay.
         if self.is_local:
-            return self._answers([question.query(rows) for question, rows in asked])
+            return self._answers([question.query(rows) for question, rows in questions])
         known = self._answered if self._requested is None else self._tried[self._requested].answers
-        names = [(id(question), tuple(rows)) for question, rows in asked]
-        new = {name: each for name, each in zip(names, asked, strict=True) if name not in known}
+        names = [(id(question), tuple(rows)) for question, rows in questions]
+        new = {name: each for name, each in zip(names, questions, strict=True) if name not in known}
         columns = [] if self._requested is not None else [each for each in self._soon if each not in self._columns]
         queries = [question.query(rows) for question, rows in new.values()]
         answers = self._answers([*queries, *map(self._column_query, columns)]) if new else []
@@ -264,11 +264,11 @@ class TriedChanges:
             known[name] = question, rows_found
         return [known[name][1] for name in names]
 
-    def _answers(self, asked: Sequence[EngineQuery]) -> list[Rows]:
+    def _answers(self, queries: Sequence[EngineQuery]) -> list[Rows]:
         check_time()
         self._stage_requested()
         # Always from the open state, even if nothing is staged: engines keep prepared queries by state.
-        return self._engine.query_many(asked, is_open=True)
+        return self._engine.query_many(queries, is_open=True)
 
     def size(self, relation: str) -> int:
         return self._engine.size(relation)
@@ -303,18 +303,18 @@ class TriedChanges:
     def occurs(self, value: Any, columns: Iterable[tuple[str, int]]) -> bool:
         schemas = self._state.compiled.checked.schemas
         could = (each for each in columns if is_value_of(value, schemas[each[0]].columns[each[1]].type))
-        asked = [(column, value) for column in could]
-        for column in (each for each, _ in asked if each not in self._value_sets):
+        lookups = [(column, value) for column in could]
+        for column in (each for each, _ in lookups if each not in self._value_sets):
             self._occurrences[column] += 1
             is_often = self.is_local and self._occurrences[column] > FEW and self._engine.size(column[0]) <= SMALL
             if is_often or isinstance(self._columns.get(column), list):
                 self._value_sets[column] = frozenset(one_nan(tuple(self.column(*column))))
-        if asked and all(column in self._value_sets for column, _ in asked):
-            return any(one_nan((value,))[0] in self._value_sets[column] for column, _ in asked)
-        new = [each for each in asked if each not in self._occurring]
+        if lookups and all(column in self._value_sets for column, _ in lookups):
+            return any(one_nan((value,))[0] in self._value_sets[column] for column, _ in lookups)
+        new = [each for each in lookups if each not in self._occurring]
         answers = self._engine.query_many([self._value_question(*each) for each in new], is_open=False) if new else []
         self._occurring |= {each: len(rows) > 0 for each, rows in zip(new, answers, strict=True)}
-        return any(self._occurring[each] for each in asked)
+        return any(self._occurring[each] for each in lookups)
 
     def _value_question(self, column: tuple[str, int], value: Any) -> EngineQuery:
         relation, place = column

@@ -69,7 +69,7 @@ class Changed:
         changed = {*keys} - {*unknown} | self._is_in(here, unknown) - self._is_in(there, unknown)
         search = DerivationSearch(
             here.search.world, here.search.rules, self.program.schemas, sys.maxsize,
-            given=lambda premises: self._staying(premises, change),
+            underived=lambda premises: self._staying(premises, change),
         )  # fmt: skip
         best = search.best_of(key for key in changed if here.is_derived(key))
         self._build(best, set(best), change)

@@ -132,17 +132,17 @@ def _picks(args: Iterable[Term], places: Mapping[str, int]) -> Picks:
 @dataclass(frozen=True, slots=True)
 class InstanceQuery:
     """A query from numbered rows to bindings: `clause` derives the number and the binding from the number and the
-    columns of `asked`."""
+    columns of `input`."""
 
     schema: Schema
     clause: Clause
-    asked: Schema
+    input: Schema
     helpers: tuple[Clause, ...] = ()
     """Clauses of relations that exist for this query only."""
     helper_schemas: Mapping[str, Schema] = field(default_factory=dict)
 
     def given(self, rows: Sequence[Row]) -> dict[str, tuple[Schema, Sequence[Row]]]:
-        return {ASKED: (self.asked, rows)}
+        return {ASKED: (self.input, rows)}
 
     def query(self, rows: Sequence[Row]) -> EngineQuery:
         return self.schema, (self.clause, *self.helpers), self.given(rows), self.helper_schemas
@@ -182,12 +182,12 @@ def _question(
     name: str, args: Sequence[Term], columns: Sequence[Column], body: Sequence[Literal], wanted: Sequence[str],
     types: Mapping[str, Type], schemas: Mapping[str, Schema],
 ) -> InstanceQuery:  # fmt: skip
-    asked = Schema(ASKED, tuple(columns))
+    input = Schema(ASKED, tuple(columns))
     head = Atom(name, (args[0], *map(Variable, wanted)))
     literals = (Atom(ASKED, tuple(args)), *body)
-    clause = retyped(Clause(head, literals, types), {**schemas, ASKED: asked})
+    clause = retyped(Clause(head, literals, types), {**schemas, ASKED: input})
     answer = (Column("n", NUMBER), *(Column(f"v{i}", clause.types[each]) for i, each in enumerate(wanted)))
-    return InstanceQuery(Schema(name, answer, Role.VIEW), clause, asked)
+    return InstanceQuery(Schema(name, answer, Role.VIEW), clause, input)
 
 
 def asked_rows(rows: Sequence[Row], nulls: tuple[bool, ...]) -> list[Row]:

@@ -50,8 +50,8 @@ class QueryState:
         (answer,) = self.answers([question.query(rows)])
         return answer
 
-    def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
-        return self.answers([question.query(rows) for question, rows in asked])
+    def ask_all(self, questions: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]:
+        return self.answers([question.query(rows) for question, rows in questions])
 
     def query(self, schema: Schema, clause: Clause) -> Rows:
         """The rows that a clause derives for a head of its own."""
@@ -92,7 +92,7 @@ class DerivationSearch:
     rules: Mapping[str, tuple[ConcreteRule, ...]]
     schemas: Mapping[str, Schema]
     bounds: int = MOST_INSTANCES
-    given: Callable[[Sequence[Key]], set[Key]] | None = None
+    underived: Callable[[Sequence[Key]], set[Key]] | None = None
     """The rows of views among these that need no derivation."""
     instances: dict[Key, list[RuleInstance]] = field(default_factory=dict)
     seen: int = 0
@@ -159,11 +159,11 @@ class DerivationSearch:
             if rule.is_leaf == leaves
         ]
 
-    def _take_all(self, asked: Iterable[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]) -> None:
+    def _take_all(self, requests: Iterable[tuple[ConcreteRule, tuple[bool, ...], list[Row]]]) -> None:
         # In portions, so that a query with far too many answers is not computed to its end.
         portions = [
             (rule, nulls, some, question)
-            for rule, nulls, rows in asked
+            for rule, nulls, rows in requests
             if (question := self._question(rule, nulls)) is not None
             for some in self._portions(rows)
         ]
@@ -196,9 +196,11 @@ class DerivationSearch:
             binding = one_nan(tuple(values))
             premises = tuple((premise.relation, premise.row(binding)) for premise in rule.derived)
             found.append(RuleInstance((view, rows[number]), rule, binding, premises))
-        given = self.given([premise for each in found for premise in each.premises]) if self.given else set()
+        underived = (
+            self.underived([premise for each in found for premise in each.premises]) if self.underived else set()
+        )
         for each in found:
-            each.premises = tuple(premise for premise in each.premises if premise not in given)
+            each.premises = tuple(premise for premise in each.premises if premise not in underived)
             self._add(each)
 
     def _add(self, instance: RuleInstance) -> None:
@@ -237,16 +239,7 @@ class DerivationSearch:
 
     def heights(self) -> dict[Key, int]:
         """The heights of the lowest known derivations."""
-        found: dict[Key, int] = {}
-        missing: dict[int, int] = {}
-        ready = [each for some in self.instances.values() for each in some if not each.premises]
-        height = 0
-        while ready:
-            height += 1
-            newly = {each.head for each in ready} - found.keys()
-            found |= dict.fromkeys(newly, height)
-            ready = self._made_ready(newly, missing)
-        return found
+        return {key: best.height for key, best in self.ranked().items()}
 
     def _made_ready(self, newly: Iterable[Key], missing: dict[int, int]) -> list[RuleInstance]:
         """The instances whose last underived premise is one of these rows; `missing` counts underived premises."""

@@ -404,18 +404,20 @@ class TreeBuilder:
 
     def prepare(self, instances: Iterable[RuleInstance]) -> None:
         """Query the groups that aggregates of these instances combine, one query per aggregate, all together."""
-        asked: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
+        missing: dict[tuple[int, int], tuple[ConcreteRule, Aggregate, list[Row]]] = {}
         for each in instances:
             for place, (literal, _) in enumerate(each.rule.literals):
                 folded = each.rule.number, each.binding, place
                 if not (isinstance(literal, Comparison) and isinstance(literal.right, Aggregate)):
                     continue
                 if folded not in self._folded:
-                    asked.setdefault((each.rule.number, place), (each.rule, literal.right, []))[2].append(each.binding)
+                    missing.setdefault((each.rule.number, place), (each.rule, literal.right, []))[2].append(
+                        each.binding
+                    )
                     self._folded[folded] = ((), 0)
         groups = [
             (place, rule, bindings, group)
-            for (_, place), (rule, aggregate, bindings) in asked.items()
+            for (_, place), (rule, aggregate, bindings) in missing.items()
             for group in self._group(rule, aggregate, place)
         ]
         answers = self.world.ask_all(

@@ -122,8 +122,8 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
         version = log.last_version()
         for folder, files in _folders(log):
             _copy_folder(root / folder, place / folder, files)
-    for left in place.glob(UNFINISHED + "-*"):
-        left.unlink()
+    for file in place.glob(UNFINISHED + "-*"):
+        file.unlink()
     sync(place)
     unfinished.rename(place / LOG)
     sync(place)
@@ -146,7 +146,7 @@ def _folders(log: Log) -> Iterator[tuple[str, Sequence[StoredFile]]]:
         yield from folders_of_saved(snapshot.saved)
     for version in log.versions_with_folders():
         for change in log.changes(version):
-            for side in (change.came, change.went):
+            for side in (change.inserted_side, change.deleted_side):
                 if side is not None and is_folder(side):
                     found = decode(side)
                     assert isinstance(found, FolderSide)

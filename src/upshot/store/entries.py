@@ -305,14 +305,14 @@ COMMITS = LogTable(
 
 
 class ChangeRow(NamedTuple):
-    """`came` and `went` are the encoded inserted and deleted rows, None if there are none."""
+    """The sides are the encoded inserted and deleted rows, None for no rows."""
 
     version: int
     relation: str
     inserted: int
     deleted: int
-    came: bytes | None
-    went: bytes | None
+    inserted_side: bytes | None
+    deleted_side: bytes | None
 
 
 CHANGES = LogTable(
@@ -351,7 +351,7 @@ class Encoded:
 def encoded_entry(entry: Entry, changes: tuple[ChangeRow, ...], done: tuple[OutboxRow, ...]) -> Encoded:
     """The rows of a commit whose changes are encoded; `done` are the rows of the tasks that it completes."""
     firings = tuple(_firing_row(entry.version, number, each) for number, each in enumerate(entry.firings))
-    size = sum(size_of(change.came) + size_of(change.went) for change in changes)
+    size = sum(size_of(change.inserted_side) + size_of(change.deleted_side) for change in changes)
     size += sum(len(each.rows or b"") for each in firings)
     rows = sum(change.inserted + change.deleted for change in changes)
     commit = CommitRow(entry.version, _now(), entry.meta, len(changes), rows, size)

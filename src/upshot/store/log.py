@@ -81,8 +81,8 @@ def header_format(root: Path) -> int | None:
 
 def create_log(root: Path, meta: dict[str, str]) -> None:
     """Create an empty log. It gets its name when it is complete."""
-    for left in root.glob(NEW_LOG + "*"):
-        left.unlink()
+    for file in root.glob(NEW_LOG + "*"):
+        file.unlink()
     path = root / NEW_LOG
     connection = sqlite3.connect(path, isolation_level=None)
     try:

@@ -161,14 +161,14 @@ def accept_loss(root: Path) -> tuple[int, int]:
     refuse_others(root)
     lock = StoreLock(root)
     try:
-        left = _recovered(root, lossy=True).version
-        mark = read_mark(root) or Mark(left)
+        version = _recovered(root, lossy=True).version
+        mark = read_mark(root) or Mark(version)
         with closing(Log(root)) as log, closing(MarkFile(root, Mark())) as marked:
             found = log.reached()
             if mark.version > found.version or mark.writes > found.writes:
                 log.rename(uuid.uuid4().hex)
                 marked.lower(found)
-        return left, max(left, mark.version)
+        return version, max(version, mark.version)
     except (OSError, sqlite3.Error) as error:
         raise failed(f"be opened at `{root}`", error) from error
     finally:

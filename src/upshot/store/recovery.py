@@ -40,7 +40,7 @@ class Tail:
         """Add the changes of one commit, or subtract them."""
         self.rows += sign
         for change in changes:
-            for count, side in ((change.inserted, change.came), (change.deleted, change.went)):
+            for count, side in ((change.inserted, change.inserted_side), (change.deleted, change.deleted_side)):
                 self.rows += sign * count
                 if side is not None and not is_folder(side):
                     self.small_rows += sign * count
@@ -125,7 +125,7 @@ class _Replay:
             if change.relation not in self._rows:
                 raise damaged(f"version {commit.version} changes `{change.relation}`, which did not exist")
             relation = self.relations[change.relation]
-            self._rows[change.relation].add(relation.schema, decode(change.came), decode(change.went))
+            self._rows[change.relation].add(relation.schema, decode(change.inserted_side), decode(change.deleted_side))
 
     def finished(self) -> dict[str, Saved]:
         return {name: rows.saved(self.relations[name].schema) for name, rows in self._rows.items()}
@@ -152,13 +152,13 @@ class _Accumulated:
     def start(self, schema: Schema, side: FolderSide, rows: int) -> None:
         self._start = self._checked(schema, side), rows
 
-    def add(self, schema: Schema, came: list[Raw] | FolderSide, went: list[Raw] | FolderSide) -> None:
-        if isinstance(came, FolderSide) or isinstance(went, FolderSide):
+    def add(self, schema: Schema, inserted_side: list[Raw] | FolderSide, deleted_side: list[Raw] | FolderSide) -> None:
+        if isinstance(inserted_side, FolderSide) or isinstance(deleted_side, FolderSide):
             self._flush(schema)
-            self._changes.append((self._part(schema, came), self._part(schema, went)))
+            self._changes.append((self._part(schema, inserted_side), self._part(schema, deleted_side)))
             return
         net = self._net
-        for rows, inserted in ((went, False), (came, True)):
+        for rows, inserted in ((deleted_side, False), (inserted_side, True)):
             for row in rows:
                 if net.get(row, inserted) is not inserted:
                     del net[row]
@@ -169,9 +169,9 @@ class _Accumulated:
 
     def _flush(self, schema: Schema) -> None:
         if self._net:
-            came = [row for row, inserted in self._net.items() if inserted]
-            went = [row for row, inserted in self._net.items() if not inserted]
-            self._changes.append((_table(schema, came), _table(schema, went)))
+            inserted_side = [row for row, inserted in self._net.items() if inserted]
+            deleted_side = [row for row, inserted in self._net.items() if not inserted]
+            self._changes.append((_table(schema, inserted_side), _table(schema, deleted_side)))
             self._net = {}
 
     def _part(self, schema: Schema, side: list[Raw] | FolderSide) -> pa.Table | _Folder:
@@ -188,7 +188,10 @@ class _Accumulated:
         """All rows under the current names of the columns. A folder with other names becomes a table: engines find
         columns by name."""
         self._flush(schema)
-        changes = [(_renamed(schema, came), _renamed(schema, went)) for came, went in self._changes]
+        changes = [
+            (_renamed(schema, inserted_side), _renamed(schema, deleted_side))
+            for inserted_side, deleted_side in self._changes
+        ]
         if self._start is None:
             return Saved(None, 0, tuple(changes))
         folder, rows = self._start

@@ -116,9 +116,9 @@ class Past:
         needed = min((version for version in self._cursors.values() if version >= first - 1), default=None)
         found: list[CommitRow] = []
         for row in oldest:
-            held = needed is not None and row.version > needed
+            needed_by_cursor = needed is not None and row.version > needed
             commits = last - row.version + 1
-            too_much = self._retention.exceeded(commits, size, row.time, now, PATIENCE if held else 1)
+            too_much = self._retention.exceeded(commits, size, row.time, now, PATIENCE if needed_by_cursor else 1)
             if not too_much or row.version == last or (floor and row.version > self.floor):
                 break
             found.append(row)

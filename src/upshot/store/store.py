@@ -428,8 +428,8 @@ class Store:
         schema = relation.schema
         self._fetch(change)
         return (
-            stored_rows(schema, change.inserted, change.came, self.root),
-            stored_rows(schema, change.deleted, change.went, self.root),
+            stored_rows(schema, change.inserted, change.inserted_side, self.root),
+            stored_rows(schema, change.deleted, change.deleted_side, self.root),
         )
 
     def fetch_all(self) -> None:
@@ -443,7 +443,7 @@ class Store:
 
     def _fetch(self, change: ChangeRow) -> None:
         if self._mirror is not None:
-            for side in (decode(change.came), decode(change.went)):
+            for side in (decode(change.inserted_side), decode(change.deleted_side)):
                 if isinstance(side, FolderSide):
                     self._fetch_files(side.folder, side.files)
 

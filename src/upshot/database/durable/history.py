@@ -114,7 +114,7 @@ def _changes(store: Store, version: int) -> ChangeSet:
     relations = relations_from(definition.relations) if definition else {}
     return ChangeSet(
         {name: relation.schema for name, relation in relations.items() if relation.visible},
-        {name: (came, went) for name, (_, came, went) in found.items()},
+        {name: (inserted, deleted) for name, (_, inserted, deleted) in found.items()},
     )
 
 

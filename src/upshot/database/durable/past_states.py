@@ -85,7 +85,7 @@ def base_changes(state: DatabaseState, version: int) -> Deltas:
     if state.last_commit is not None and state.last_commit.version == version:
         return state.last_commit.deltas
     assert state.journal is not None, "without a journal the last commit is the only one"
-    return {name: (came, went) for name, (_, came, went) in state.journal.store.changes(version).items()}
+    return {name: delta[1:] for name, delta in state.journal.store.changes(version).items()}
 
 
 def refuse_unknown(state: DatabaseState, version: int) -> None:

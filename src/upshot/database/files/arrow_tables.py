@@ -74,16 +74,16 @@ def aligned(table: pa.Table, schema: Schema) -> pa.Table:
     return pa.table(arrays, schema=arrow_schema(schema))
 
 
-def arranged(schema: Schema, given: list[str]) -> list[str]:
-    """The names in the order of the relation's columns; numbered ones, as in pandas (0, 1, …) and Spark (_1, _2, …),
-    keep their order."""
+def arranged(schema: Schema, columns: list[str]) -> list[str]:
+    """The columns in the order of the relation's; numbered ones, as in pandas (0, 1, …) and Spark (_1, _2, …), keep
+    their order."""
     names = [column.name for column in schema.columns]
-    if given in ([str(i) for i in range(len(names))], [f"_{i + 1}" for i in range(len(names))]):
-        return given
-    if sorted(given) != sorted(names):
-        if len(given) == len(names) == len(set(given)):
-            raise _other_names(schema, given)
-        raise column_mismatch(schema, given, where="the table")
+    if columns in ([str(i) for i in range(len(names))], [f"_{i + 1}" for i in range(len(names))]):
+        return columns
+    if sorted(columns) != sorted(names):
+        if len(columns) == len(names) == len(set(columns)):
+            raise _other_names(schema, columns)
+        raise column_mismatch(schema, columns, where="the table")
     return names
 
 
@@ -123,13 +123,13 @@ def unsupported_type(column: str, found: str) -> DataError:
     )
 
 
-def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataError:
+def column_mismatch(schema: Schema, columns: list[str], *, where: str) -> DataError:
     """The error for wrong columns: unknown and missing ones, and a suggestion."""
     names = [column.name for column in schema.columns]
-    unknown = [name for name in given if name not in names]
-    missing = [name for name in names if name not in given]
+    unknown = [name for name in columns if name not in names]
+    missing = [name for name in names if name not in columns]
     if unknown:
-        rest = [name for name in names if name not in given]
+        rest = [name for name in names if name not in columns]
         hint = did_you_mean(unknown[0], rest) or f"the columns are {_listed(names)}"
         if not missing:
             hint = f"omit {_listed(unknown)}; the columns are {_listed(names)}"
@@ -142,15 +142,15 @@ def column_mismatch(schema: Schema, given: list[str], *, where: str) -> DataErro
     return DataError(message, code="missing-column", help=f"give every column: {_listed(names)}")
 
 
-def _other_names(schema: Schema, given: list[str]) -> DataError:
+def _other_names(schema: Schema, columns: list[str]) -> DataError:
     """The error for a table with as many columns as the relation, under other names."""
     names = [column.name for column in schema.columns]
-    missing = [name for name in names if name not in given]
-    renamed = {name: _closest(name, missing) for name in given if name not in names}
+    missing = [name for name in names if name not in columns]
+    renamed = {name: _closest(name, missing) for name in columns if name not in names}
     differ = ", ".join(f"`{name}`" for name in renamed)
-    wanted = ", ".join(f"`{name}`" for name in names if name not in given)
+    wanted = ", ".join(f"`{name}`" for name in names if name not in columns)
     message = f"the table for `{schema.name}` has {differ} where the relation has {wanted}"
-    return DataError(message, code="unknown-column", help=how_to_rename([renamed.get(name, name) for name in given]))
+    return DataError(message, code="unknown-column", help=how_to_rename([renamed.get(name, name) for name in columns]))
 
 
 def _closest(name: str, candidates: list[str]) -> str:

@@ -201,8 +201,8 @@ def _refusal(rows: Rows, options: FileOptions, position: int, text: str) -> Data
     else:
         marks = (("\n", "a line feed"), ("\r", "a carriage return"), ("\t", "a tab"))
         shown = dict(marks).get(options.delimiter, f"the delimiter `{options.delimiter}`")
-        held = [words for mark, words in marks[:2] if mark in text] or [shown]
-        cause = f"it holds {held[0]}, which ends a {'field' if held == [shown] else 'row'} of the file"
+        marks_found = [words for mark, words in marks[:2] if mark in text] or [shown]
+        cause = f"it holds {marks_found[0]}, which ends a {'field' if marks_found == [shown] else 'row'} of the file"
         hint = f"write the file with quotes: `.output {rows.schema.name}(rfc4180=true)`"
     return DataError(
         f"column `{column.name}` of `{rows.schema.name}` has the text {_short(text)}; {cause}",

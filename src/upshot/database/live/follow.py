@@ -242,8 +242,8 @@ def _lookup(query: LiveQuery, row: Row) -> Clause:
     columns = query.schema.columns
     variables = tuple(Variable(f"V{place}") for place in range(len(columns)))
     types = {variable.name: column.type for variable, column in zip(variables, columns, strict=True)}
-    given = zip(row, query.shape.parameters.columns, strict=True)
-    constants = tuple(Constant(value, column.type) for value, column in given)
+    parameters = zip(row, query.shape.parameters.columns, strict=True)
+    constants = tuple(Constant(value, column.type) for value, column in parameters)
     body = Atom(query.shape.answer.name, (*constants, *variables))
     return Clause(Atom("query", variables), (body,), types)
 

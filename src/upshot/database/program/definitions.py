@@ -6,7 +6,7 @@ constraints in a declaration are replaced with it. Relations that a text does no
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from upshot.check.short_forms import named_forms
@@ -35,62 +35,57 @@ def merged(old: Program, new: Program) -> Program:
     declared = {item.name for item in new.items if isinstance(item, Declaration)}
     ruled = {head.relation for item in new.items if isinstance(item, Rule | DisjunctiveRule) for head in item.heads}
     denied = {item.head.relation for item in new.items if isinstance(item, Deny)}
-    restated = {_settings_key(item) for item in new.items} - {None}
-    parts = _parts_of(old, declared | ruled | denied)
-    replaced = {name for item in old.items for name in _constraints_of(item, declared | denied)}
-    removed = replaced - {name for item in new.items for name in _constraints_of(item, declared)}
-    declared |= parts
-    kept: list[Item] = []
-    for item in old.items:
-        match item:
-            case Declaration(name):
-                kept += [item] * (name not in declared | denied)
-            case DisjunctiveRule(heads):
-                kept += [item] * (not any(head.relation in declared | ruled | denied for head in heads))
-            case Rule():
-                kept += _without_heads(item, declared | ruled | denied)
-            case Subsumption(worse):
-                kept += [item] * (worse.relation not in declared | denied and _settings_key(item) not in restated)
-            case Deny(head):
-                kept += [item] * (head.relation not in declared | ruled | denied)
-            case DenyPolicy(name):
-                stated = declared | ruled | denied | replaced
-                kept += [item] * (name not in stated and _settings_key(item) not in restated)
-            case Directive(relation=relation) | ViewDirective(relation):
-                kept += [item] * (relation not in declared | removed and _settings_key(item) not in restated)
-            case TypeDeclaration() | ActiveRule() | FunctorDeclaration():
-                kept += [item] * (_settings_key(item) not in restated)
-            case Activation(rule):
-                kept += [item] * (("rule", rule) not in restated)
-            case Ignored():
-                kept.append(item)
-    return Program(normalized((*kept, *new.items)), span=new.span)
+    restated = {key for item in new.items if (key := _settings_key(item)) is not None}
+    constraints = {name for item in new.items for name in _constraints_of(item, declared)}
+    return Program(
+        normalized((*_unmentioned(old, declared, ruled, denied, restated, constraints), *new.items)), span=new.span
+    )
 
 
 def without(program: Program, name: str) -> Program:
     """The program without the items of one relation or active rule."""
-    own = {name, *_parts_of(program, {name})}
-    names = {*own, *(each for item in program.items for each in _constraints_of(item, {name}))}
-    kept: list[Item] = []
+    return Program(tuple(_unmentioned(program, {name}, set(), set(), {("rule", name)}, set())), span=program.span)
+
+
+def _unmentioned(
+    program: Program,
+    declared: set[str],
+    ruled: set[str],
+    denied: set[str],
+    restated: set[tuple[str, str]],
+    constraints: set[str],
+) -> Iterator[Item]:
+    """The items that a text does not replace: it declares, has rules for and denies these relations, restates these
+    settings, and its declarations have these constraints."""
+    replaced = {name for item in program.items for name in _constraints_of(item, declared | denied)}
+    removed = replaced - constraints
+    declared = declared | _parts_of(program, declared | ruled | denied)
+    stated = declared | ruled | denied
     for item in program.items:
+        if (_settings_key(item) or ("", "")) in restated:
+            continue
         match item:
-            case Declaration(owner) | DenyPolicy(owner):
-                kept += [item] * (owner not in names)
-            case Directive(relation=relation) | ViewDirective(relation):
-                kept += [item] * (relation not in names)
-            case Subsumption(worse):
-                kept += [item] * (worse.relation != name)
-            case Deny(head):
-                kept += [item] * (head.relation != name)
+            case Declaration(name):
+                kept = name not in declared | denied
             case DisjunctiveRule(heads):
-                kept += [item] * (not any(head.relation in own for head in heads))
+                kept = not any(head.relation in stated for head in heads)
             case Rule():
-                kept += _without_heads(item, own)
-            case ActiveRule(owner) | Activation(owner):
-                kept += [item] * (owner != name)
-            case TypeDeclaration() | FunctorDeclaration() | Ignored():
-                kept.append(item)
-    return Program(tuple(kept), span=program.span)
+                yield from _without_heads(item, stated)
+                continue
+            case Subsumption(worse):
+                kept = worse.relation not in declared | denied
+            case Deny(head):
+                kept = head.relation not in stated
+            case DenyPolicy(name):
+                kept = name not in stated | replaced
+            case Directive(relation=relation) | ViewDirective(relation):
+                kept = relation not in declared | removed
+            case Activation(rule):
+                kept = ("rule", rule) not in restated
+            case TypeDeclaration() | ActiveRule() | FunctorDeclaration() | Ignored():
+                kept = True
+        if kept:
+            yield item
 
 
 def _parts_of(program: Program, owners: Collection[str]) -> set[str]:

@@ -164,8 +164,8 @@ def fix_part(way: Realization, shows: Callable[[str], bool] = lambda name: True)
     notes += [f"where {condition}" for condition in way.conditions]
     beside = [(sign, name, row) for sign, name, row, asked in way.view_changes() if not asked and shows(name)]
     if beside:
-        left = len(beside) - NAMED
+        others = len(beside) - NAMED
         named = ", ".join(f"{sign}{way.fact(name, row)}" for sign, name, row in beside[:NAMED])
-        notes.append(f"also {named}" + f" and {left} more row{'s' * (left > 1)} of views" * (left > 0))
+        notes.append(f"also {named}" + f" and {others} more row{'s' * (others > 1)} of views" * (others > 0))
     notes += [f"rule {name} fires" for name in dict.fromkeys(each.rule for each in way.effects.firings) if shows(name)]
     return Failure(FIX, ", ".join(way.lines()), note="; ".join(notes), details=way.as_dict(shows))

@@ -219,14 +219,14 @@ class _FiringSearch:
     def _instances(self, rule: ConcreteRule, rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
         """The bindings of a clause that derive each row, in the state and with the window of the turn."""
         helpers = tuple(clause for clause in self._rule.clauses if clause.head.relation != self._rule.name)
-        given = {name: (table.schema, sorted(self._changes(table), key=repr)) for name, table in self._windows.items()}
+        tables = {name: (table.schema, sorted(self._changes(table), key=repr)) for name, table in self._windows.items()}
         world = self._around.world(self._around.turn.now)
         for (_, nulls), some in row_shapes((self._rule.name, row) for row in rows).items():
             question = instances_question(rule, nulls, self._schemas, f"cause_{self._rule.name}")
             if question is None:
                 continue
-            asked = {**question.given(asked_rows(some, nulls)), **given}
-            query = question.schema, (question.clause, *helpers), asked, self._rule.helpers
+            inputs = {**question.given(asked_rows(some, nulls)), **tables}
+            query = question.schema, (question.clause, *helpers), inputs, self._rule.helpers
             for number, *binding in world.answers([query])[0].sorted():
                 yield some[number], one_nan(tuple(binding))
 

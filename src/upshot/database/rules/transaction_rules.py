@@ -46,17 +46,17 @@ def transaction_rules(state: DatabaseState) -> RuleRun:
 def _kept_base_changes(state: DatabaseState) -> Callable[[Deltas], Deltas | None]:
     """A filter for the base changes of propagations, up to a bound for the whole transaction. Rows on Spark are not
     kept."""
-    left = MOST_REMEMBERED
+    remaining = MOST_REMEMBERED
 
     def base(deltas: Deltas) -> Deltas | None:
-        nonlocal left
+        nonlocal remaining
         if placement_of(state.engine).engine != "local":
             return None
         known = state.compiled.checked.schemas
         found = {name: each for name, each in deltas.items() if name in known and known[name].role is Role.BASE}
         rows = sum(len(inserted) + len(deleted) for inserted, deleted in found.values())
-        left -= min(rows, left + 1)
-        return found if left >= 0 else None
+        remaining -= min(rows, remaining + 1)
+        return found if remaining >= 0 else None
 
     return base
 
