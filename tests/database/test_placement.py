@@ -31,7 +31,7 @@ from upshot.core.optimizations import optimizations
 from upshot.core.resources import available_memory
 from upshot.database.budget import memory_budget
 from upshot.database.database import Database
-from upshot.database.durable.durable import open_durable
+from upshot.database.durable.opening import open_durable
 from upshot.database.engines import Engine
 from upshot.database.placement import PlacedEngine, SparkPlace
 from upshot.engine.limits import BudgetExceeded, Limits

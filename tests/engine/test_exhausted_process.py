@@ -299,7 +299,7 @@ def test_arrow_takes_address_space_as_it_needs_it_where_that_is_scarce(
 
 OPENING = """
 import os, resource, sys
-import upshot, upshot.database.durable.durable
+import upshot, upshot.database.durable.opening
 upshot.connect
 free = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/dev/fd"))) + free, 4096))

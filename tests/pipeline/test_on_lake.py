@@ -200,7 +200,7 @@ def test_something_else_at_the_uri_is_never_touched(spark: Any, uri: str) -> Non
 
 
 def test_a_uri_without_a_session_is_refused() -> None:
-    from upshot.database.durable.durable import _opened  # noqa: PLC0415 - another test may have started a session
+    from upshot.database.durable.opening import _opened  # noqa: PLC0415 - another test may have started a session
     from upshot.store.retention import Retention  # noqa: PLC0415
 
     with pytest.raises(upshot.UsageError, match="needs a Spark session"):

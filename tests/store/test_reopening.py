@@ -15,7 +15,7 @@ import upshot
 from tests.database.test_random_definitions import BASE, DECLARED, random_text, random_transaction
 from tests.properties.settings import case_count, seed_of
 from tests.store.stores import PATHS, contents, printed, small_is_large, state
-from upshot.database.durable.durable import open_durable
+from upshot.database.durable.opening import open_durable
 from upshot.engine.local import LocalEngine
 
 TYPES = """

@@ -87,14 +87,14 @@ def begin_rules(state: DatabaseState) -> RuleRun | None:
 
 def commit_transaction(
     state: DatabaseState,
-    run: RuleRun | None = None,
+    run: RuleRun | None,
     *,
     meta: str | None = None,
     completed_task: Pending | None = None,
     expect: Callable[[Deltas], None] | None = None,
 ) -> Commit:
-    """Commit the open change atomically: it becomes the next version, or an error is raised and the state is
-    unchanged. `run` has the rules that followed its statements; `expect` raises if the change is not the one that its
+    """Commit the open change atomically: it becomes the next version, or an error is raised and the state is unchanged.
+    `run` has the rules of the transaction, from `begin_rules`; `expect` raises if the change is not the one that its
     sender expects.
 
     A version is made only if a row changes or if there is `meta` to keep; otherwise the result has the current version.
@@ -109,7 +109,6 @@ def commit_transaction(
             expect(deltas)
         return findings
 
-    run = run or begin_rules(state)
     proposal = Proposal(compiled, check, rules=run, meta=meta, completed_task=completed_task)
     changes, _, findings, work = commit_change(state, proposal)
     if run is not None:

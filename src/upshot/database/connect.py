@@ -77,7 +77,7 @@ def connect(
             db = Database(make_engine, max_firings=max_firings, lazy=isinstance(make_engine, partial))
             return _configured(db, keep_answers)
         retention = durable.retention.retention_of(keep)
-        db = durable.durable.open_durable(path, make_engine, max_firings, retention, spark or running_session())
+        db = durable.opening.open_durable(path, make_engine, max_firings, retention, spark or running_session())
         return _configured(db, keep_answers, functions or {})
 
 

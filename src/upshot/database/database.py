@@ -393,12 +393,12 @@ class Database(Explains, Revises):
             )
         state = self._state
         state.open()
-        quality = live.pace.Quality(every, events, limit)
-        pace = None if quality == live.pace.Quality() else quality
+        requested = live.event_filter.EventFilter(every, events, limit)
+        event_filter = None if requested == live.event_filter.EventFilter() else requested
         if parameters or not live.shapes.is_name(view):
             with live.shapes.arguments_of("watch", "since", "every", "events", "limit"):
-                return live.follow.follow(state, view, callback, parameters, since, pace)
-        return live.follow.watch_relation(state, view, callback, since, pace)
+                return live.follow.follow(state, view, callback, parameters, since, event_filter)
+        return live.follow.watch_relation(state, view, callback, since, event_filter)
 
     def hold_query(self, text: str, /, **parameters: Any) -> LiveHandle:
         """Keep a query current without a callback, for subscribers of commits: its changes are in `CommitEvent.live`,
@@ -503,7 +503,7 @@ class Database(Explains, Revises):
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy a durable database into a new or empty folder, as of one commit, while others go on; return its version.
         The copy is a database of its own, to be opened with `upshot.connect`."""
-        return durable.durable.backup(self._state, target)
+        return durable.opening.backup(self._state, target)
 
     @property
     def cursors(self) -> Cursors:
@@ -517,7 +517,7 @@ class Database(Explains, Revises):
         return self._state.records(kind)
 
     def _journal(self, lacks: str) -> Journal:
-        from upshot.store.trouble import not_durable  # noqa: PLC0415 - for durable databases
+        from upshot.store.errors import not_durable  # noqa: PLC0415 - for durable databases
 
         if self._state.journal is None:
             raise not_durable(lacks)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from upshot.core.rows import Row, Rows
     from upshot.core.schema import Schema
     from upshot.database.changes import Changes, ChangeSet
-    from upshot.database.live.pace import Quality
+    from upshot.database.live.event_filter import EventFilter
 
 log = logging.getLogger("upshot.watch")
 
@@ -87,7 +87,7 @@ class Subscription:
         feed: Feed,
         version: int | None = None,
         topic: Topic | None = None,
-        pace: Quality | None = None,
+        event_filter: EventFilter | None = None,
     ) -> None:
         self.view = view
         self.version = version
@@ -96,8 +96,8 @@ class Subscription:
         self.errors: list[Exception] = []
         self._stop: Callable[[], None] | None = None
         self._callback = callback
-        if pace is not None:
-            self._callback, self._stop = pace.applied(callback, self._attempt)
+        if event_filter is not None:
+            self._callback, self._stop = event_filter.applied(callback, self._attempt)
         self._feed = feed
         self._open = True
 

@@ -506,7 +506,7 @@ def _written(names: Iterable[str], known: Binding, types: Mapping[str, Type]) ->
 
 def question_names(question: InstanceQuery) -> list[str]:
     """The variables whose values a question is given, in its order."""
-    return [column.name.removeprefix("c_") for column in question.asked.columns[1:]]
+    return [column.name.removeprefix("c_") for column in question.input.columns[1:]]
 
 
 def has_symbol(key: Key) -> bool:

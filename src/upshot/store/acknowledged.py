@@ -15,8 +15,8 @@ from pathlib import Path
 
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import EngineError
+from upshot.store.errors import damaged
 from upshot.store.folders import ACKNOWLEDGED, LOG, sync
-from upshot.store.trouble import damaged
 
 log = logging.getLogger("upshot.store")
 

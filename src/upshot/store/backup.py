@@ -18,10 +18,10 @@ from pathlib import Path
 from upshot.core.errors import EngineError, UsageError
 from upshot.store.acknowledged import refuse_lost
 from upshot.store.encoding import FolderSide, decode, is_folder
+from upshot.store.errors import damaged, failed
 from upshot.store.folders import LOG, UNFINISHED, StoredFile, folders_of_saved, remove_folder, sync
 from upshot.store.log import Log
 from upshot.store.opening import StoreLock, refuse_others
-from upshot.store.trouble import damaged, failed
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
@@ -122,8 +122,8 @@ def _copied(root: Path, place: Path, pinned: sqlite3.Connection) -> int:
         version = log.last_version()
         for folder, files in _folders(log):
             _copy_folder(root / folder, place / folder, files)
-    for file in place.glob(UNFINISHED + "-*"):
-        file.unlink()
+    for leftover in place.glob(UNFINISHED + "-*"):
+        leftover.unlink()
     sync(place)
     unfinished.rename(place / LOG)
     sync(place)

@@ -24,8 +24,8 @@ from upshot.core.types import Kind, Type, decimal_of, scaled_integer
 from upshot.spark.failures import translated
 from upshot.spark.location import exact_path
 from upshot.spark.session import is_connect
+from upshot.store.errors import damaged
 from upshot.store.folders import StoredFile, check_files
-from upshot.store.trouble import damaged
 
 if TYPE_CHECKING:
     import pyarrow as pa

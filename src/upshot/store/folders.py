@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from upshot.core.errors import EngineError, system_reason
-from upshot.store.trouble import damaged
+from upshot.store.errors import damaged
 
 LOG = "log.sqlite"
 NEW_LOG = "log.sqlite.new"

@@ -25,10 +25,10 @@ from typing import Any
 
 from upshot.core.errors import EngineError, UsageError
 from upshot.spark.lake_path import LakePath
+from upshot.store.errors import damaged, failed
 from upshot.store.folders import DELTAS, LOG, SNAPSHOTS
 from upshot.store.log import Log
 from upshot.store.record_table import BASE, STATEMENTS, Record, RecordTable, record_table
-from upshot.store.trouble import damaged, failed
 
 RECORDS = "log"
 _MOST_RECORDS = 200

@@ -32,8 +32,8 @@ from upshot.store.entries import (
     R,
     SnapshotRow,
 )
+from upshot.store.errors import damaged, forgotten
 from upshot.store.folders import LOG, NEW_LOG, sync
-from upshot.store.trouble import damaged, forgotten
 
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _LATER = tuple(statement for table in LOG_TABLES if table.later for statement in table.statements())

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from upshot.core.errors import UsageError
 from upshot.spark.lake_path import LakePath
 from upshot.store.acknowledged import Mark, MarkFile, read_mark, refuse_lost, unmarked
+from upshot.store.errors import damaged, failed
 from upshot.store.folders import ACKNOWLEDGED, DELTAS, LOCK, LOG, NEW_LOG, SNAPSHOTS, UNFINISHED
 from upshot.store.log import FORMAT, Log, create_log, header_format
 from upshot.store.recovery import Recovered, recover
 from upshot.store.retention import Retention
 from upshot.store.store import Store
-from upshot.store.trouble import damaged, failed
 
 if TYPE_CHECKING:
     from upshot.store.lake import LakeLog, Mirror, TemporaryRoot

@@ -13,9 +13,9 @@ from upshot.core.schema import Schema
 from upshot.engine.saved import Saved
 from upshot.store.encoding import FolderSide, Raw, decode, is_folder, read_folder, rows_of
 from upshot.store.entries import ChangeRow, CommitRow, DefinitionRow, Relations, SnapshotRow, relations_from
+from upshot.store.errors import damaged
 from upshot.store.folders import check_files
 from upshot.store.log import Log
-from upshot.store.trouble import damaged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -37,6 +37,7 @@ from upshot.store.entries import (
     snapshot_row,
     task_of,
 )
+from upshot.store.errors import failed, forgotten
 from upshot.store.folders import (
     DELTAS,
     SNAPSHOTS,
@@ -53,7 +54,6 @@ from upshot.store.folders import (
 from upshot.store.log import Log
 from upshot.store.recovery import Recovered, Tail
 from upshot.store.retention import Past, Retention
-from upshot.store.trouble import failed, forgotten
 
 if TYPE_CHECKING:
     from upshot.store.lake import Mirror, TemporaryRoot

@@ -1,6 +1,6 @@
 """Durable databases: journal, recovery, history, retention, backups, batches of streams.
 
-Commits in; versions that outlive the process out. Read `durable`, `journal`, `history`.
+Commits in; versions that outlive the process out. Read `opening`, `journal`, `history`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
     from upshot.database.durable import (
-        durable,
         history,
         journal,
+        opening,
         past_version,
         retention,
         stream_batches,
@@ -21,4 +21,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["durable", "history", "journal", "past_version", "retention", "stream_batches"]
+__all__ = ["history", "journal", "opening", "past_version", "retention", "stream_batches"]

@@ -12,9 +12,9 @@ from upshot.core.diagnostic import did_you_mean
 from upshot.core.errors import UsageError
 from upshot.database.budget import byte_count
 from upshot.database.state import DatabaseState
+from upshot.store.errors import not_durable
 from upshot.store.retention import EVERYTHING, Retention
 from upshot.store.store import Store
-from upshot.store.trouble import not_durable
 
 _PAUSE = 0.001
 """Seconds between two slices, so that commits can run."""

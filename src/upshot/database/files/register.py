@@ -10,7 +10,7 @@ from typing import Any
 from upshot.core.errors import DataError, UsageError
 from upshot.core.types import Type
 from upshot.database.changes import Commit
-from upshot.database.commit import commit_transaction
+from upshot.database.commit import begin_rules, commit_transaction
 from upshot.database.engines import Engine
 from upshot.database.files.arrow_tables import as_arrow, column_type, how_to_rename, is_path, is_spark_frame, is_table
 from upshot.database.files.input_rows import input_table
@@ -37,7 +37,7 @@ def register(state: DatabaseState, name: str, table: Any) -> Commit:
             except BaseException:
                 engine.rollback()
                 raise
-            return commit_transaction(state)
+            return commit_transaction(state, begin_rules(state))
     if not is_spark_frame(found):
         found = as_arrow(found)
     declaration = declared(name, _columns(found))

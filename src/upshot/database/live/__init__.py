@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from upshot.core.lazy_exports import lazy_modules
 
 if TYPE_CHECKING:
-    from upshot.database.live import faults, follow, kept, layer, pace, shapes
+    from upshot.database.live import event_filter, faults, follow, kept, layer, shapes
 else:
     __getattr__ = lazy_modules(__name__)
 
-__all__ = ["faults", "follow", "kept", "layer", "pace", "shapes"]
+__all__ = ["event_filter", "faults", "follow", "kept", "layer", "shapes"]

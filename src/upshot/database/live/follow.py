@@ -24,17 +24,17 @@ from upshot.engine.time_limit import time_limit
 from upshot.syntax.ast import Atom, Constant, Variable
 
 if TYPE_CHECKING:
-    from upshot.database.live.pace import Quality
+    from upshot.database.live.event_filter import EventFilter
 
 
 def watch_relation(
-    state: DatabaseState, view: str, callback: Callback, since: int | None, pace: Quality | None = None
+    state: DatabaseState, view: str, callback: Callback, since: int | None, event_filter: EventFilter | None = None
 ) -> Subscription:
     """Call back with all rows first, or with the changes after `since`, then with those of each commit."""
     with state.reading() as engine:
         state.refuse_group()
         schema = state.watchable(view)
-        subscription = Subscription(view, callback, state.feed, pace=pace)
+        subscription = Subscription(view, callback, state.feed, event_filter=event_filter)
         is_rule = state.compiled.rule(view) is not None
         if since is None:
             rows = Rows.of(schema, []) if is_rule else engine.rows(view)
@@ -65,7 +65,7 @@ def follow(
     callback: Callback,
     values: Mapping[str, Any],
     since: int | None = None,
-    pace: Quality | None = None,
+    event_filter: EventFilter | None = None,
 ) -> Subscription:
     """Call back with the answers of the query first, then with the exact changes of each commit that affects them. With
     `since` a version, start with the net change of the answers since then."""
@@ -83,7 +83,7 @@ def follow(
         except BaseException:
             release(state, query, row)
             raise
-        subscription = Subscription(text, callback, state.feed, topic=query.topic(row), pace=pace)
+        subscription = Subscription(text, callback, state.feed, topic=query.topic(row), event_filter=event_filter)
         subscription.on_close = lambda _: release(state, query, row)
         state.feed.add(subscription, first)
     return subscription

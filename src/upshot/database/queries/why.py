@@ -36,7 +36,7 @@ from upshot.reasons.search import Best, Key, QueryState
 from upshot.reasons.why import Reasons, reasons_in
 from upshot.reasons.why_not import WhyNot
 from upshot.reasons.wording import row_text
-from upshot.store.trouble import not_durable
+from upshot.store.errors import not_durable
 from upshot.syntax.ast import Activation, ActiveRule, And, Formula, Item
 from upshot.syntax.rebuild import map_atoms
 

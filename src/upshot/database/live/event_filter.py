@@ -1,4 +1,4 @@
-"""The quality of a subscription: rows of one sign only, net changes of an interval, a bound on the rows of an event."""
+"""The events of a subscription: rows of one sign only, net changes of an interval, a bound on the rows of an event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNS = ("all", "insert", "delete")
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class EventFilter:
     """`every`: at most one event in this many seconds, with the net change since the last one. `events`: `insert` or
     `delete` for rows of one sign only. `limit`: the most rows of each sign in an event; `omitted` counts the others."""
 
@@ -40,7 +40,7 @@ class Quality:
         passed = callback if self.events == "all" and self.limit is None else self._filtered(callback)
         if self.every is None:
             return passed, lambda: None
-        interval = _IntervalPace(passed, self.every, attempt)
+        interval = _IntervalJoin(passed, self.every, attempt)
         return interval.on_event, interval.stop
 
     def shown(self, event: Event) -> Event:
@@ -67,7 +67,7 @@ def _first(rows: Rows, limit: int) -> Rows:
     return rows if len(rows) <= limit else Rows.of(rows.schema, rows.sorted()[:limit])
 
 
-class _IntervalPace:
+class _IntervalJoin:
     """Joins events into one net change for each interval. The first is passed on at once, the last by a timer."""
 
     def __init__(self, callback: Callback, every: float, attempt: Callable[[Callable[[], object]], None]) -> None:

@@ -33,10 +33,10 @@ from upshot.spark.lake_path import LakePath, located
 from upshot.spark.location import has_scheme
 from upshot.store.backup import back_up, pinned_log
 from upshot.store.entries import LoggedRelation
+from upshot.store.errors import damaged, not_durable
 from upshot.store.opening import open_lake_store, open_store
 from upshot.store.retention import Retention
 from upshot.store.store import Store
-from upshot.store.trouble import damaged, not_durable
 from upshot.syntax.ast import Atom, Comparison, Constant, Variable
 
 log = logging.getLogger(__name__)
