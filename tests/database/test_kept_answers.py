@@ -292,7 +292,7 @@ def test_an_eviction_over_the_time_limit_fails_no_commit_and_is_made_up_for(monk
 
     with monkeypatch.context() as patch, db.transaction() as tx:
         tx.insert("edge", [("n9", "x")])
-        patch.setattr(follow, "settle", interrupted)
+        patch.setattr(follow, "commit_change", interrupted)
     assert ask(db, "n1")[-1] == "x"
     with db.transaction() as tx:
         tx.insert("edge", [("x", "y")])

@@ -104,13 +104,13 @@ def test_negation_and_aggregates_have_causes_of_either_sign() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many questions were asked of states, each time."""
     asked: list[int] = []
-    answers = PastState._answers
+    answers = PastState.answers
 
     def counted(self: PastState, questions: Any) -> Any:
         asked.append(len(questions))
         return answers(self, questions)
 
-    monkeypatch.setattr(PastState, "_answers", counted)
+    monkeypatch.setattr(PastState, "answers", counted)
     return asked
 
 

@@ -135,15 +135,15 @@ def test_a_failing_disk_fails_the_group_and_can_be_tried_again(tmp_path: Path, m
     with Running(database) as service:
         journal = database._state.journal
         assert journal is not None
-        write = journal.write_held
+        write = journal.write_group
 
         def fails() -> None:
             raise OSError(28, "no space left on device")
 
-        monkeypatch.setattr(journal, "write_held", fails)
+        monkeypatch.setattr(journal, "write_group", fails)
         status, answer, _ = service.request("POST", "/transactions", {"insert": {"edge": [["a", "b"]]}})
         assert status == 503
         assert answer["error"]["retryable"] is True
         assert "space" not in json.dumps(answer)
-        monkeypatch.setattr(journal, "write_held", write)
+        monkeypatch.setattr(journal, "write_group", write)
         assert service.request("GET", "/views/closure")[1]["rows"] == []
