@@ -157,11 +157,13 @@ def test_values_that_have_to_come_to_something_together_are_stated_in_one(rule: 
     assert (way.lines(), way.conditions) == (["+e(?1, ?2)"], (stated,))
 
 
-def test_new_values_that_are_only_handed_on_leave_nothing_to_be_told() -> None:
+def test_rows_of_rules_that_the_request_does_not_depend_on_are_told_for_the_values_that_were_tried() -> None:
     program = ".decl e(x: symbol, y: symbol) .decl v(x: symbol) .decl w(y: symbol) v(X) :- e(X, _). w(Y) :- e(_, Y)."
+    program += ".decl n(x: symbol, c: number) n(X, C) :- e(X, _), C = count : { e(X, _) }."
     (way,) = ways(program, {"v": [("a",)]})
-    assert way.text().splitlines()[2:] == ['// goal: +v("a")', "// also: +w(?1)"]
-    assert "by_trial" not in json.loads(way.json())
+    shown = ['// also: +n("a", 1)', '// goal: +v("a")', '// also: +w("new value 1") for ?1 = "new value 1"']
+    assert way.text().splitlines()[2:] == shown
+    assert json.loads(way.json())["by_trial"] == {"relations": ["w"], "values": {"?1": "new value 1"}}
 
 
 @pytest.mark.parametrize(

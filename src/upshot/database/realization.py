@@ -12,8 +12,7 @@ from upshot.core.json_values import to_json, type_to_json
 from upshot.core.rows import one_nan
 from upshot.core.schema import Role, Schema
 from upshot.database.queries.what_if import WhatIf
-from upshot.revise.effects import Formula
-from upshot.revise.placeholders import Placeholder, named
+from upshot.revise.placeholders import Formula, Placeholder
 from upshot.revise.request import Key, Request, Row
 from upshot.syntax.ast import Constant
 from upshot.syntax.printing import print_term
@@ -35,12 +34,10 @@ class Realization:
     request: Request = field(default_factory=lambda: Request(frozenset(), frozenset()))
     schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
     version: int = 0
-    formulas: Mapping[Key, Row] = field(default_factory=dict, repr=False)
-    """Rows of views that move with new values, by what they come to in `effects`."""
+    rows: Mapping[Key, Row] = field(default_factory=dict, repr=False)
+    """The rows of `effects` that depend on placeholders, with placeholders and formulas."""
     by_trial: frozenset[str] = frozenset()
-    """Relations that may come to something else with other new values than those that were tried."""
-    _gone: dict[str, frozenset[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The deleted rows of the relations that were looked at."""
+    """The relations whose changes can differ for other values of the placeholders."""
 
     @property
     def size(self) -> int:
@@ -159,16 +156,9 @@ class Realization:
         return insert, {name: list(rows) for name, rows in self.delete.items()}
 
     def named(self, name: str, row: Row) -> Row:
-        """A row of a relation with placeholders for their witnesses, and formulas for what follows from those. What was
-        asked for is the same for all new values."""
-        if not self.placeholders or row in self._deleted(name) or (name, one_nan(row)) in self.request.insert:
-            return row
-        return self.formulas.get((name, row)) or named((name, row), self.placeholders)
-
-    def _deleted(self, name: str) -> frozenset[Row]:
-        if name not in self._gone:
-            self._gone[name] = frozenset(self.effects[name].deleted if name in self.effects else ())
-        return self._gone[name]
+        """A row of `effects` for any fresh values: with placeholders, and formulas of them. A requested row is the same
+        for all values."""
+        return row if (name, one_nan(row)) in self.request.insert else self.rows.get((name, row), row)
 
     def fact(self, name: str, row: Row) -> str:
         """A row as programs write it, with placeholders for new values."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from upshot.core.diagnostic import did_you_mean
@@ -33,11 +32,10 @@ from upshot.database.transaction import Transaction
 from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.revise.description import Found
-from upshot.revise.effects import Looks
 from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
-from upshot.revise.placeholders import Placeholder, by_place, named
+from upshot.revise.placeholders import by_place
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
-from upshot.revise.side_effects import adding_up
+from upshot.revise.side_effects import adding_up, uncertain_views
 from upshot.revise.termination import leaves_columns_out, unbounded_views
 
 ALL, NONE, BOUNDED, FROZEN, OPEN = "all", "none exists", "bounds reached", "only through frozen", "more"
@@ -75,7 +73,6 @@ class Realizations(Iterator[Realization]):
         with state.writing("search for realizations"):
             self._search = self._made(preferences)
         self._unfrozen: Search | None = None
-        self._looks: Looks | None = None
         self._given = self._proven_so_far = 0
         self._waited_before = MACHINE.seconds_waited
         self._unproven: list[str] = []
@@ -228,50 +225,39 @@ class Realizations(Iterator[Realization]):
                 return None
             effects = outcome
         cost = self._preferences.total(branch.insert, branch.delete)
-        placeholders = self._placed(branch)
+        rows = {(self._public(name), row): shown for (name, row), shown in branch.rows.items()}
+        order = by_place(branch.placeholders)
         return Realization(
             {
-                name: tuple(sorted((named((name, row), placeholders) for row in rows), key=by_place(placeholders)))
-                for name, rows in insert.items()
+                name: tuple(sorted((rows.get((name, row), row) for row in own), key=order))
+                for name, own in insert.items()
             },
-            {name: tuple(rows) for name, rows in delete.items()},
+            {name: tuple(own) for name, own in delete.items()},
             effects,
             cost,
             branch.conditions,
-            placeholders,
+            branch.placeholders,
             self._request,
             self._state.schemas,
             self._version,
-            {(self._public(name), row): shown for (name, row), shown in branch.consequences.rows.items()},
+            rows,
             self._by_trial(branch, effects),
         )
 
-    def _placed(self, branch: Found) -> tuple[Placeholder, ...]:
-        """The placeholders in the columns that users know, those of views included that the search does not read."""
-        placed = []
-        for each in branch.placeholders:
-            columns = {(self._public(name), place) for name, place in each.columns or ()}
-            searched = self._search.rules
-            reached = self._looked.moving(_columns(branch, [each]))
-            columns.update(c for c in reached if c[0] not in searched.by_view and c[0] not in searched.folds)
-            placed.append(replace(each, columns=frozenset(columns)))
-        return tuple(placed)
-
-    @property
-    def _looked(self) -> Looks:
-        """The rules of the whole program, of which the search has only what it needs."""
-        if self._looks is None:
-            self._looks = Looks(self._state.compiled.plan.normal)
-        return self._looks
-
     def _by_trial(self, branch: Found, effects: WhatIf) -> frozenset[str]:
-        """The relations of which only the values that were tried tell the rows."""
+        """The relations whose changes can differ for other values of the placeholders."""
         if not branch.placeholders:
             return frozenset()
         if effects.firings:
             return frozenset(effects)
-        columns = _columns(branch, branch.placeholders)
-        found = self._looked.open(columns, branch.consequences.certain) | branch.consequences.open
+        program, searched = self._state.compiled.plan.normal, self._search.rules
+        found = uncertain_views(program, {name for name, _ in branch.insert}, branch.certain) | branch.open
+        witnesses = {each.witness for each in branch.placeholders}
+        for name, change in effects.items():
+            # Rules outside the search have no formulas.
+            is_searched = name in searched.by_view or name in searched.folds or searched.is_base(name)
+            if not is_searched and not all(map(witnesses.isdisjoint, change.inserted)):
+                found |= {name}
         return found & self._state.schemas.keys()
 
     def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
@@ -491,12 +477,6 @@ class Revises:
 
 def _preference(prefer: str | None, side_effect_free_first: bool) -> str | None:
     return LEAST_SIDE_EFFECTS if prefer is None and side_effect_free_first else prefer
-
-
-def _columns(branch: Found, placeholders: Iterable[Placeholder]) -> frozenset[tuple[str, int]]:
-    """The columns of base relations to which a realization brings fresh values."""
-    cells = (((name, at), value) for name, row in branch.insert for at, value in enumerate(row))
-    return frozenset(c for c, value in cells if any(each.stands_at(c, value) for each in placeholders))
 
 
 def _outcome(

@@ -9,7 +9,7 @@ the cheapest first. In the order in which a request goes through them:
     solver, groups          the ground program in clingo: changes are choices, views founded, groups weights
     candidates              what the solver chose, on the engine, and the instances that this shows to be missing
     minimal_realizations    the search: candidates that are proven, each the cheapest of those that are left
-    description, effects    names for fresh values, conditions in words, formulas for rows that follow
+    description             placeholders for fresh values, conditions as text, formulas for rows that follow
 
 What they are made of:
 
@@ -21,7 +21,7 @@ What they are made of:
     ordered_values          values as numbers, linear expressions of them
     witnesses               values that meet conditions, bounds that refute them
     termination             which views can need any number of fresh values, told before the search
-    side_effects            views whose side effects add up, so that the least is known before all are found
+    side_effects            views whose side effects add up; views whose rows depend on the fresh values that were tried
 
 The solver goes on with what is excluded, and is built again when the ground program has grown: clingo checks no loops
 between rules that it was given at different times (docs/decisions/0008). Growth comes in portions that double.

@@ -22,14 +22,13 @@ from upshot.revise.conditions import (
     without_symbols,
     words,
 )
-from upshot.revise.effects import Consequences, Formula, is_decided
 from upshot.revise.ground_program import GroundProgram
 from upshot.revise.groups import total_value, with_totals
 from upshot.revise.ordered_values import Linear, in_words, new_value, number, number_of
-from upshot.revise.placeholders import Placeholder, Symbol
-from upshot.revise.request import Column, Key
+from upshot.revise.placeholders import Formula, Placeholder, Symbol
+from upshot.revise.request import Key, Row
 from upshot.revise.solver import Model
-from upshot.revise.witnesses import pinned, without_implied
+from upshot.revise.witnesses import is_refuted, pinned, without_implied
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Variable
 from upshot.syntax.printing import print_formula
 from upshot.values.structures import MAKE
@@ -37,13 +36,17 @@ from upshot.values.structures import MAKE
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A realization, with witnesses for its fresh values; `shown` has its insertions with placeholders."""
+    """A realization, with witnesses for its fresh values. `rows` has its inserted rows and the rows of views that
+    follow from them, by their rows with witnesses: with placeholders, and formulas of them. Of the views in `open`
+    other values can give other rows; of those in `certain` they cannot."""
 
     insert: frozenset[Key]
     delete: frozenset[Key]
     placeholders: tuple[Placeholder, ...] = ()
     conditions: tuple[str, ...] = ()
-    consequences: Consequences = field(default_factory=Consequences)
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    certain: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +100,46 @@ class Description:
         texts = list(words(called, told))
         texts += [text for text in self._apart(open_, names, called) if text not in texts]
         texts += [text for text in self._negations(trial, names) if text not in texts]
-        placeholders = tuple(
-            Placeholder(names[name], open_[name].type, trial.values[name], self._columns(open_[name], trial.model))
-            for name in order
-        )
-        found = self._consequences(trial, placeholders, names, shown, types) if placeholders else Consequences()
-        return Found(trial.insert, trial.model.delete, placeholders, tuple(texts), found)
+        placeholders = tuple(Placeholder(names[name], open_[name].type, trial.values[name]) for name in order)
+        if not placeholders:
+            return Found(trial.insert, trial.model.delete, conditions=tuple(texts))
+        found, uncertain = self._rows(trial, dict(zip(order, placeholders, strict=True)), shown, types)
+        certain = frozenset(self.program.rules.by_view.keys() - uncertain)
+        return Found(trial.insert, trial.model.delete, placeholders, tuple(texts), found, uncertain, certain)
 
-    def _consequences(
-        self, trial: Trial, placeholders: Collection[Placeholder], names: Mapping[str, str],
-        shown: Conditions, types: Mapping[str, Any],
-    ) -> Consequences:  # fmt: skip
-        """Rows of views that move with fresh values, and the views of which the conditions do not tell all."""
-        by_name = {each.name: each for each in placeholders}
+    def _rows(
+        self, trial: Trial, placeholders: Mapping[str, Placeholder], shown: Conditions, types: Mapping[str, Any]
+    ) -> tuple[dict[Key, Row], frozenset[str]]:
+        """The rows with placeholders and formulas, by their rows with witnesses; and the views of which other values
+        can give other rows."""
         known = self.program.demand.types
         totals = {name: total_value(each, self.program, trial.model.true) for name, each in self.program.totals.items()}
-        rows: dict[Key, Any] = {}
+        rows: dict[Key, Row] = {}
         open_: set[str] = set()
-        for key in sorted(trial.brought, key=repr):
-            if self.program.rules.is_base(key[0]):
-                continue
+        for key in sorted(trial.model.insert, key=repr):
+            cells = zip(key[1], trial.concrete(key)[1], strict=True)
+            rows[trial.concrete(key)] = tuple(
+                placeholders.get(value.name, now) if isinstance(value, Symbol) else now for value, now in cells
+            )
+        for key in (each for each in sorted(trial.brought, key=repr) if not self.program.rules.is_base(each[0])):
             row = []
             for value, now in zip(key[1], trial.concrete(key)[1], strict=True):
                 linear = linear_value(value, known, totals) if isinstance(value, Symbol) else None
                 if isinstance(value, Symbol) and linear is None:
                     open_.add(key[0])
-                row.append(now if linear is None else _shown(linear, now, names, by_name))
+                row.append(now if linear is None else _shown(linear, now, placeholders))
             if UNKNOWN not in trial.concrete(key)[1]:
                 rows[trial.concrete(key)] = tuple(row)
             node = self.program.nodes.get(key)
             for instance in filter(trial.may_derive, node.instances if node else ()):
                 if not all(self._is_decided(each, trial.model, shown, types) for each in instance.conditions):
                     open_.add(key[0])
-        certain = {name for name in self.program.rules.by_view if name not in open_}
-        return Consequences(rows, frozenset(open_ | ({*self.program.rules.folds} & open_)), frozenset(certain))
+        return rows, frozenset(open_)
 
     def _is_decided(self, condition: Condition, model: Model, shown: Conditions, types: Mapping[str, Any]) -> bool:
         """Test whether the shown conditions decide another one, which may be on the values of groups."""
         left = with_totals({condition.subject: condition.signs}, self.program, model.true)
-        return left is None or all(is_decided(Condition(*each), shown, types) for each in left.items())
+        return left is None or all(_is_decided(Condition(*each), shown, types) for each in left.items())
 
     def _with_constants_apart(self, trial: Trial, stated: Stated) -> dict[Subject, Signs]:
         """The conditions, and that fresh values differ from others that are inserted into their families."""
@@ -179,17 +183,6 @@ class Description:
                 shown = tuple(substituted(term, called) for term in terms)
                 yield f"!{print_formula(Atom(self.program.rules.shown(name), shown))}"
 
-    def _columns(self, symbol: Symbol, model: Model) -> frozenset[Column]:
-        """The columns of the families that a symbol is inserted into."""
-        families = self.program.families
-        own = {families.of((key[0], at)) for key in model.insert for at, value in enumerate(key[1]) if value == symbol}
-        return frozenset(
-            (name, place)
-            for name, schema in self.program.rules.program.schemas.items()
-            for place in range(schema.arity)
-            if families.of((name, place)) in own
-        )
-
 
 def symbols_of(model: Model) -> dict[str, Symbol]:
     """The fresh values that the candidate inserts."""
@@ -210,11 +203,22 @@ def _field_names(stated: Conditions, names: Collection[str]) -> dict[str, str]:
     return {name: f"?{number}" for number, name in enumerate(fields, len(names) + 1)}
 
 
-def _shown(value: Linear, now: Any, names: Mapping[str, str], placeholders: Mapping[str, Placeholder]) -> Any:
-    """A value that moves with fresh ones, as it is shown."""
-    if any(name not in names for name, _ in value.parts):
+def _shown(value: Linear, now: Any, placeholders: Mapping[str, Placeholder]) -> Any:
+    """A value as a placeholder or a formula of placeholders."""
+    if any(name not in placeholders for name, _ in value.parts):
         return now
-    called = value.replaced({name: new_value(names[name]) for name, _ in value.parts})
-    if called.is_bare:
-        return placeholders[called.parts[0][0]]
-    return Formula(in_words(called), now) if called.parts else now
+    if value.is_bare:
+        return placeholders[value.parts[0][0]]
+    named = value.replaced({name: new_value(placeholders[name].name) for name, _ in value.parts})
+    return Formula(in_words(named), now) if named.parts else now
+
+
+def _is_decided(condition: Condition, stated: Conditions, types: Mapping[str, Any]) -> bool:
+    """Test whether stated conditions imply another one, or its opposite."""
+    if not {*names_of(condition.subject)} <= types.keys():
+        return False
+    other = ANY - condition.signs
+    both = (
+        {**stated, condition.subject: stated.get(condition.subject, ANY) & each} for each in (condition.signs, other)
+    )
+    return any(is_refuted(each, types) for each in both)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upshot.core.types import Type
-from upshot.revise.request import Column, Key, Row
+from upshot.revise.request import Column, Row
 from upshot.syntax.ast import Term, Variable
 
 
@@ -41,32 +41,27 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
-    """Some new value of a type, which the user fills in. `witness` is the value it was proven with; it stands for the
-    new value in `columns`, or in all if those are not known."""
+    """A fresh value of a type, which the user chooses. `witness` is the value with which the realization was proven."""
 
     name: str
     type: Type
     witness: Any
-    columns: frozenset[Column] | None = field(default=None, compare=False)
-
-    def stands_at(self, column: Column, value: Any) -> bool:
-        """Test whether a value in a column is this placeholder."""
-        return bool(value == self.witness and (self.columns is None or column in self.columns))
 
     def __repr__(self) -> str:
         """The spelling in rows: `?1`."""
         return self.name
 
 
-def named(key: Key, placeholders: Sequence[Placeholder]) -> Row:
-    """The row with placeholders for the values that they stand for."""
-    relation, row = key
-    if {each.witness for each in placeholders}.isdisjoint(row):
-        return row
-    return tuple(
-        next((each for each in placeholders if each.stands_at((relation, place), value)), value)
-        for place, value in enumerate(row)
-    )
+@dataclass(frozen=True, slots=True, repr=False)
+class Formula:
+    """A value that is computed from placeholders: `name` is its text, `witness` its value for their witnesses."""
+
+    name: str
+    witness: Any = field(compare=False, default=None)
+
+    def __repr__(self) -> str:
+        """The spelling in rows: `?1 - 19`."""
+        return self.name
 
 
 def by_place(placeholders: Sequence[Placeholder]) -> Callable[[Row], str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from upshot.check.names.variables import walk
-from upshot.check.program import CheckedProgram, Literal
+from upshot.check.names.variables import variables, walk
+from upshot.check.program import CheckedProgram, Clause, Literal
 from upshot.core.schema import Role
 from upshot.revise.request import Request
 from upshot.revise.rule_forms import reached
-from upshot.syntax.ast import Aggregate, Atom, Not
+from upshot.rewrite.shapes import atoms_of
+from upshot.syntax.ast import Aggregate, Atom, Comparison, Constant, Not, Variable, Wildcard
 
 Signed = tuple[str, int]
 """A relation, and 1 if more rows there can matter, -1 if fewer can."""
@@ -55,3 +56,40 @@ def _signed(literal: Literal) -> Iterator[Signed]:
 def signed_steps(start: Iterable[Signed], steps: Mapping[str, Collection[Signed]]) -> set[Signed]:
     """Follow the steps from these, with the products of signs on the way."""
     return reached(start, lambda each: ((other, each[1] * own) for other, own in steps.get(each[0], ())))
+
+
+# ---- views whose rows depend on fresh values -------------------------------------------------------------------------
+
+
+def uncertain_views(program: CheckedProgram, changed: Iterable[str], certain: Collection[str]) -> frozenset[str]:
+    """The views that depend on relations in which fresh values are inserted, by rules that compare, compute or
+    aggregate, but for views that are `certain`: other fresh values can give other rows there."""
+    moved, found, size = {*changed}, set[str](), -1
+    while len(moved) + len(found) != size:
+        size = len(moved) + len(found)
+        for clause in program.clauses:
+            head, read = clause.head.relation, {atom.relation for _, atom, _ in atoms_of(clause)}
+            if moved.isdisjoint(read):
+                continue
+            moved.add(head)
+            is_plain = program.schemas[head].lattice is None and _only_joins(clause)
+            if head not in certain and not (is_plain and found.isdisjoint(read)):
+                found.add(head)
+    return frozenset(found)
+
+
+def _only_joins(clause: Clause) -> bool:
+    """Test whether a rule only joins and counts: a fresh value differs from all values with which it is joined."""
+    atoms = [atom for _, atom, _ in atoms_of(clause)]
+    joined = {name for atom in atoms for name in variables(atom)}
+    for literal in clause.body:
+        match literal:
+            case Comparison("=" | "!=", Variable(), Variable()) | Comparison("=", _, Aggregate("count")):
+                pass
+            case Comparison("=", Variable(name), Constant()) if name not in joined:
+                pass
+            case Atom() | Not(Atom()):
+                pass
+            case _:
+                return False
+    return all(isinstance(term, Variable | Wildcard) for atom in atoms for term in atom.args)
