@@ -1,4 +1,4 @@
-"""A realization: base changes that bring about what was asked for, and all that they bring about."""
+"""A realization: base changes that satisfy a request, with all their effects."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from upshot.syntax.printing import print_term
 
 @dataclass(frozen=True, slots=True)
 class Realization:
-    """`insert` and `delete` are rows by base relation, in which a `Placeholder` stands for some new value; `conditions`
-    are on those: new values that meet them will do. `effects` is what propagation found, with the
-    placeholders' witnesses: the change of every relation, the constraints it would violate (only such that warn), the
-    rules it would fire. `named` says what a row of it is for other new values."""
+    """`insert` and `delete` are rows by base relation, in which a `Placeholder` is a fresh value; all fresh values that
+    satisfy `conditions` are valid. `effects` was computed with the placeholders' witnesses: the change of every
+    relation, violations of constraints that only warn, and rules that fire. `named` is a row of it for any values."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
@@ -50,7 +49,7 @@ class Realization:
         return sum(1 for _, _, _, asked in self.view_changes() if not asked)
 
     def view_changes(self) -> Iterator[tuple[str, str, Row, bool]]:
-        """The changes of views: sign, view, row, and whether the request names it."""
+        """The changes of views: sign, view, row, and whether it is in the request."""
         for name, change in self.effects.items():
             if self.schemas[name].role is not Role.BASE:
                 for row in change.deleted.sorted():
@@ -59,7 +58,7 @@ class Realization:
                     yield "+", name, row, (name, one_nan(row)) in self.request.insert
 
     def made_by_rules(self) -> Iterator[tuple[str, str, Row]]:
-        """The changes of base relations that active rules would add: sign, relation, row."""
+        """The further changes of base relations by active rules: sign, relation, row."""
         for name, change in self.effects.items() if self.effects.firings else ():
             if self.schemas[name].role is Role.BASE:
                 own = set(self.insert.get(name, ())), set(self.delete.get(name, ()))
@@ -73,8 +72,8 @@ class Realization:
         return gone + [f"+{self.fact(name, row)}" for name, rows in self.insert.items() for row in rows]
 
     def text(self, most: int | None = None) -> str:
-        """The base changes, one a line; what follows from them, what is open and what is violated as comments. `most`
-        bounds the requested rows of views, and the others."""
+        """The base changes, one a line; placeholders, effects and violations are comments. `most` bounds the numbers of
+        requested rows of views and of other rows."""
         lines = self.lines()
         lines += [f"// {each.name}: a fresh {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
@@ -105,7 +104,7 @@ class Realization:
 
     @property
     def tried(self) -> dict[str, Any]:
-        """The new values that `effects` was found with, by placeholder."""
+        """The values of the placeholders with which `effects` was computed."""
         return {each.name: each.witness for each in self.placeholders}
 
     def _tried_in_words(self) -> str:
@@ -116,28 +115,31 @@ class Realization:
         return json.dumps(self.as_dict(), ensure_ascii=False)
 
     def as_dict(self, shows: Callable[[str], bool] = lambda name: True) -> dict[str, Any]:
-        """The same as what JSON can hold, as far as `shows` says that a relation or rule is told about. In rows a new
-        value is `{"placeholder": "?1"}`, what follows from one `{"formula": "?1 - 19"}`: no text of a row looks so."""
+        """The realization as a JSON object, with the relations and rules for which `shows` is true. In rows a
+        placeholder is `{"placeholder": "?1"}` and a formula `{"formula": "?1 - 19"}`."""
 
-        def told(name: str, rows: Iterable[Row]) -> list[list[Any]]:
+        def json_rows(name: str, rows: Iterable[Row]) -> list[list[Any]]:
             return [[_json_value(value) for value in self.named(name, row)] for row in rows]
 
         changes, violations = self.effects.items(), self.effects.violations.items()
         by_trial = sorted(filter(shows, self.by_trial))
         tried = {name: to_json(value) for name, value in self.tried.items()}
         return {
-            "insert": {name: told(name, rows) for name, rows in self.insert.items()},
-            "delete": {name: told(name, rows) for name, rows in self.delete.items()},
+            "insert": {name: json_rows(name, rows) for name, rows in self.insert.items()},
+            "delete": {name: json_rows(name, rows) for name, rows in self.delete.items()},
             "cost": self.cost,
             "side_effects": sum(1 for _, name, _, asked in self.view_changes() if not asked and shows(name)),
             "placeholders": {each.name: type_to_json(each.type) for each in self.placeholders},
             "conditions": list(self.conditions),
             "changes": {
-                name: {"insert": told(name, change.inserted.sorted()), "delete": told(name, change.deleted.sorted())}
+                name: {
+                    "insert": json_rows(name, change.inserted.sorted()),
+                    "delete": json_rows(name, change.deleted.sorted()),
+                }
                 for name, change in changes
                 if shows(name)
             },
-            "violations": {name: told(name, rows) for name, rows in violations if shows(name)},
+            "violations": {name: json_rows(name, rows) for name, rows in violations if shows(name)},
             "firings": [
                 {"rule": each.rule, "rows": [[to_json(value) for value in row] for row in each.rows.sorted()]}
                 for each in self.effects.firings
@@ -147,7 +149,7 @@ class Realization:
         }
 
     def filled(self, values: Mapping[str, Any]) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
-        """The insertions and deletions with values for the placeholders, by name."""
+        """The inserted and deleted rows with these values for the placeholders."""
 
         def row_of(row: Row) -> Row:
             return tuple(values[value.name] if isinstance(value, Placeholder) else value for value in row)
@@ -161,7 +163,7 @@ class Realization:
         return row if (name, one_nan(row)) in self.request.insert else self.rows.get((name, row), row)
 
     def fact(self, name: str, row: Row) -> str:
-        """A row as programs write it, with placeholders for new values."""
+        """A row in the syntax of facts, with placeholders and formulas."""
         shown = self.named(name, row)
         if not any(isinstance(value, Placeholder | Formula) for value in shown):
             return fact(self.schemas[name], row)
@@ -176,7 +178,7 @@ class Realization:
 
 
 def _constant(schema: Schema, place: int, value: Any) -> str:
-    """One value as a program writes it."""
+    """A value in the syntax of programs."""
     return fact(Schema("", (schema.columns[place],)), (value,))[1:-1]
 
 

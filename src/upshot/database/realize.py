@@ -1,4 +1,4 @@
-"""View updating: the realizations of a request, found one by one; applying one; repairs."""
+"""View updating: iterate the realizations of a request, apply one, find repairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from upshot.database.tried_changes import TriedChanges, by_relation
 from upshot.engine.local.kernel.machine import MACHINE
 from upshot.revise.description import Found
 from upshot.revise.minimal_realizations import SLICE, Search, minimal_choices
-from upshot.revise.placeholders import by_place
+from upshot.revise.placeholders import Formula, by_place
 from upshot.revise.request import Bounds, Key, Preferences, Request, Row
 from upshot.revise.side_effects import adding_up, uncertain_views
 from upshot.revise.termination import leaves_columns_out, unbounded_views
@@ -45,10 +45,10 @@ ORDERING = 0.5
 
 
 class Realizations(Iterator[Realization]):
-    """The realizations of a request, the cheapest first, each found and proven when it is asked for.
+    """The realizations of a request, the cheapest first, each found and proven when it is requested.
 
-    `status` says how the search stands: `more` while it goes on; then `all` if these are all there are, `bounds
-    reached` if the search was cut short, `none exists`, or `only through frozen`. `reason` says it in words.
+    `status` is `more` while the search continues; then `all`, `bounds reached`, `none exists` or `only through frozen`.
+    `reason` explains it.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Realizations(Iterator[Realization]):
         self._state, self._request, self._preferences, self._bounds = state, request, preferences, bounds
         self._limit = limit
         self._waiting: list[tuple[int, float, int, Realization]] = []
-        """Realizations found and not returned yet, since others may have fewer side effects."""
+        """Realizations that are not returned yet, since others may have fewer side effects."""
         self._all_first = all_first
         self._is_out_of_order = False
         """True if one was returned although others might have fewer side effects."""
         self._version = state.version
         self._world = TriedChanges(state)
         with state.writing("search for realizations"):
-            self._search = self._made(preferences)
+            self._search = self._new_search(preferences)
         self._unfrozen: Search | None = None
-        self._given = self._proven_so_far = 0
+        self._returned = self._proven_so_far = 0
         self._waited_before = MACHINE.seconds_waited
         self._unproven: list[str] = []
         self.status, self.reason = OPEN, "the search has not ended: there may be more"
@@ -83,7 +83,7 @@ class Realizations(Iterator[Realization]):
 
     @property
     def version(self) -> int:
-        """The version they are realizations in."""
+        """The version of the database in which they are valid."""
         return self._version
 
     @property
@@ -93,22 +93,22 @@ class Realizations(Iterator[Realization]):
 
     @property
     def is_certain_to_end(self) -> bool:
-        """Test whether the search terminates whatever the bounds: no rule that the request or a constraint reaches
-        needs values that its head does not name."""
+        """Test whether the search terminates without bounds: no rule below the request or a constraint has variables
+        that its head lacks."""
         asked = {name for name, _ in (*self._request.insert, *self._request.delete)}
         return not leaves_columns_out(self._search.rules, [*asked, *self._search.constraints])
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The views whose rows can need any number of fresh values, by their recursion or through negations and
-        constraints, told from the rules before anything is searched. Empty if there is a bound."""
+        """The views whose rows can need any number of fresh values, by recursion, or through negations and constraints.
+        Computed from the rules, before the search. Empty if the number is bounded."""
         search = self._search
         found = unbounded_views(search.rules, self._request, search.constraints, self._preferences.frozen)
         return tuple(dict.fromkeys(search.rules.shown(name) for name in found))
 
     def disjunctions(self) -> list[tuple[str, ...]]:
-        """The model state of the realizations found so far: sets of changes of each of which every realization makes at
-        least one, and no smaller set will do."""
+        """The model state of the realizations found so far: the minimal sets of which every realization makes at least
+        one change."""
         ways = [
             frozenset([f"+{self._fact(key)}" for key in known.insert] + [f"-{self._fact(key)}" for key in known.delete])
             for known in self._search.found
@@ -120,13 +120,13 @@ class Realizations(Iterator[Realization]):
         return self
 
     def __next__(self) -> Realization:
-        if self._limit is not None and self._given >= self._limit:
+        if self._limit is not None and self._returned >= self._limit:
             if self._waiting and self._search.is_exhausted and self.status == OPEN:
                 self._conclude(SLICE)
             raise StopIteration
         while self.status == OPEN:
             if (following := self.advance()) is not None:
-                self._given += 1
+                self._returned += 1
                 return following
         raise StopIteration
 
@@ -153,12 +153,12 @@ class Realizations(Iterator[Realization]):
         return self._advanced(seconds, models) if self._search.is_exhausted else None
 
     def _is_next_known(self) -> bool:
-        """Test whether nothing still to be found comes before the first of those that wait."""
+        """Test whether no realization that is still to be found precedes the first waiting one."""
         is_bounded = self._search.counted is not None and not self._all_first
         return is_bounded and bool(self._waiting) and self._waiting[0][:2] <= self._search.least
 
     def _is_late(self) -> bool:
-        """Test whether the time is over that is spent on the order before the first is returned."""
+        """Test whether the time for collecting realizations in order is over."""
         return bool(self._waiting) and not self._all_first and self._search.spent > ORDERING * self._bounds.seconds
 
     def take_waiting(self) -> list[Realization]:
@@ -181,13 +181,13 @@ class Realizations(Iterator[Realization]):
         return proven
 
     def _conclude(self, seconds: float) -> None:
-        """Finds out how the search ended; if it found none, and met what is frozen, whether there would be one without
-        that, which is a search of its own."""
+        """Determine the status at the end of the search. If it found none because of frozen relations, search for one
+        without them."""
         search, possible = self._search, False
         if search.limits.frozen and self._preferences.frozen and not search.reached and not self._proven_so_far:
             if self._unfrozen is None:
                 with self._state.writing("search for realizations"):
-                    self._unfrozen = self._made(Preferences(cost=self._preferences.cost))
+                    self._unfrozen = self._new_search(Preferences(cost=self._preferences.cost))
             if not self._unfrozen.is_exhausted:
                 branch = self._step(self._unfrozen, seconds)
                 possible = branch is not None and self._proven(branch) is not None
@@ -195,7 +195,7 @@ class Realizations(Iterator[Realization]):
                     return
         self.status, self.reason = self._verdict(possible)
 
-    def _made(self, preferences: Preferences) -> Search:
+    def _new_search(self, preferences: Preferences) -> Search:
         compiled = self._state.compiled
         constraints = [name for name, each in compiled.checked.constraints.items() if each.on_violation == "reject"]
         rules = search_rules(compiled, frozenset(name for name, _ in (*self._request.insert, *self._request.delete)))
@@ -215,8 +215,8 @@ class Realizations(Iterator[Realization]):
 
     def _proven(self, branch: Found) -> Realization | None:
         """The realization with its effects, if propagation and the rules of the database confirm it."""
-        insert, delete = self._shown(branch.insert), self._shown(branch.delete)
-        # The search has propagated it already and seen that the request holds; only rules of users have not had a say.
+        insert, delete = self._public_rows(branch.insert), self._public_rows(branch.delete)
+        # The search has propagated it and checked the request; only active rules have not run.
         effects = None if self._state.compiled.checked.rules else self._world.effects(branch.insert, branch.delete)
         if effects is None:
             outcome = _outcome(self._state, insert, delete, self._request)
@@ -251,7 +251,9 @@ class Realizations(Iterator[Realization]):
         if effects.firings:
             return frozenset(effects)
         program, searched = self._state.compiled.plan.normal, self._search.rules
-        found = uncertain_views(program, {name for name, _ in branch.insert}, branch.certain) | branch.open
+        computed = {name for (name, _), row in branch.rows.items() if any(isinstance(each, Formula) for each in row)}
+        inserted = {name for name, _ in branch.insert}
+        found = uncertain_views(program, inserted, branch.certain, computed) | branch.open
         witnesses = {each.witness for each in branch.placeholders}
         for name, change in effects.items():
             # Rules outside the search have no formulas.
@@ -260,8 +262,8 @@ class Realizations(Iterator[Realization]):
                 found |= {name}
         return found & self._state.schemas.keys()
 
-    def _shown(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
-        """Rows by the names that users give to the relations that keep them."""
+    def _public_rows(self, keys: Iterable[Key]) -> dict[str, list[Row]]:
+        """Rows by public names of relations."""
         found = ((self._public(name), rows) for name, rows in by_relation(keys).items())
         return {name: [as_stored(row, self._state.schemas[name]) for row in rows] for name, rows in found}
 
@@ -297,14 +299,14 @@ class Realizations(Iterator[Realization]):
         return NONE, f"none exists: {self._dead_end()}"
 
     def _waited(self) -> str:
-        """The reason of a timeout in which machine code was compiled, which is not compiled again."""
+        """A part of `reason`: machine code was compiled during the search, which is done once."""
         seconds = round(MACHINE.seconds_waited - self._waited_before)
         if not seconds or not any("second" in each for each in self._search.reached):
             return ""
         return f"; compiling the engine, which is done once, took {counted(seconds, 'second')}: repeat the request"
 
     def _dead_end(self) -> str:
-        """The goals that cannot be met together: a constraint first, then what was asked for."""
+        """The goals that cannot be met together: a constraint, a key, or rows of the request."""
         checked = self._state.compiled.checked
         goals = [key for key in self._search.contradictory() if key[0] in checked.schemas]
         broken = next((name for name, _ in goals if name in checked.constraints and name in self._state.schemas), None)
@@ -323,7 +325,7 @@ class Realizations(Iterator[Realization]):
         return f"`{shown}` prevents it, and cannot be changed"
 
     def _has_key(self, name: str) -> bool:
-        """Test whether rows of a base relation can be inserted and deleted freely, apart from others with their key."""
+        """Test whether a relation is a base relation with a key."""
         return bool(self._state.schemas[name].keys) and self._search.rules.is_base(name)
 
     def _key_conflict(self, key: Key) -> str:
@@ -377,8 +379,8 @@ class Revises:
         return pattern_rows(self._state, relation, pattern)
 
     def search_reach(self, relations: Iterable[str]) -> frozenset[str]:
-        """The relations, constraints and active rules that realizations of a request for rows of these relations can
-        depend on: a reader of all of them learns nothing else from the answer."""
+        """The relations, constraints and active rules on which realizations of a request for rows of these relations
+        can depend: the answer reveals nothing else."""
         self._state.open()
         return search_reach(self._state.compiled.checked, relations)
 
@@ -415,8 +417,7 @@ class Revises:
         return transaction
 
     def _refused(self, realization: Realization, why: str) -> DataError:
-        """The error for a change that is no realization: the values are at fault where those that it was found with
-        would do."""
+        """The error for a change that is no realization. The given values are at fault if the tried ones are valid."""
         if realization.placeholders and self._would_do(realization):
             words, help = "with these values this is not a realization", "give other values, or repeat `db.realize`"
         else:
@@ -424,7 +425,7 @@ class Revises:
         return DataError(f"{words}: {why}", code="not-a-realization", help=help)
 
     def _would_do(self, realization: Realization) -> bool:
-        """Test whether it is a realization in the current state, with the values that it was found with."""
+        """Test whether it is a realization in the current state, with the tried values."""
         insert, delete = realization.filled(realization.tried)
         return not isinstance(_outcome(self._state, insert, delete, realization.request), str)
 
@@ -463,7 +464,7 @@ class Revises:
             )  # fmt: skip
         with state.reading() as engine:
             asked = {name: list(engine.rows(name)) for name in known if constraint in (None, name)}
-        # Where nothing is violated, nothing is to be done, which is an answer too.
+        # Without violations, the answer is one realization without changes.
         preferences = preferences_of(state, frozen, cost, _preference(prefer, side_effect_free_first))
         return Realizations(
             state,
@@ -482,13 +483,13 @@ def _preference(prefer: str | None, side_effect_free_first: bool) -> str | None:
 def _outcome(
     state: DatabaseState, insert: Mapping[str, Iterable[Row]], delete: Mapping[str, Iterable[Row]], request: Request
 ) -> WhatIf | str:
-    """The effects of a change after the active rules have run; or why it is no realization."""
+    """The effects of a change with those of active rules; or the reason why it is no realization."""
     try:
         effects = what_if(state, insert, delete, lambda deltas: require(state, deltas, request))
     except (DataError, RuleError, LimitError) as error:
         if error.code == "timeout":
             raise
-        # Whatever stops a change, or its rules, would stop the transaction that makes it.
+        # An error of the change, or of its rules, would end the transaction.
         return error.message
     for name, witnesses in effects.violations.items():
         policy = state.compiled.checked.constraints.get(name)

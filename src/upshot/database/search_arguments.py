@@ -27,7 +27,7 @@ _ROWS = 'rows by relation, as in {"closure": [(1, 3)]}'
 
 
 def request_of(state: DatabaseState, insert: Any, delete: Any) -> Request:
-    """The rows that are to be there and not to be there, which do not contradict each other."""
+    """The request: rows to insert and delete, without contradictions."""
     parts = {"insert": insert, "delete": delete}
     for word, given in parts.items():
         if given is not None and not isinstance(given, Mapping):
@@ -46,7 +46,7 @@ def request_of(state: DatabaseState, insert: Any, delete: Any) -> Request:
 
 
 def _without_patterns(state: DatabaseState, given: Mapping[str, Any] | None, word: str) -> dict[str, Any]:
-    """Rows by relation, where a text has stood for all rows of a pattern."""
+    """Rows by relation, with patterns replaced by their rows."""
     found = dict(given or {})
     for name, rows in found.items():
         patterns = patterns_in(rows)
@@ -60,7 +60,7 @@ def _without_patterns(state: DatabaseState, given: Mapping[str, Any] | None, wor
 
 
 def patterns_in(rows: Any) -> list[str]:
-    """The patterns among rows to delete, or the one that stands for them."""
+    """The patterns among rows to delete, or the only one."""
     listed = [rows] if isinstance(rows, str) else rows if isinstance(rows, list | tuple) else []
     return [each for each in listed if isinstance(each, str) and "(" in each]
 
@@ -110,7 +110,7 @@ def _as_text(inner: str) -> str:
 
 
 def _pattern_constant(text: str, term: Term, column: SchemaColumn, example: str) -> Constant | None:
-    """The constant of a column as the column holds it; none for `_`, and nothing else is in a pattern."""
+    """The constant of a pattern, converted to the type of its column; None for `_`."""
     match term:
         case Constant(value):
             fitted, problem = fit(value, column.type)
@@ -123,7 +123,7 @@ def _pattern_constant(text: str, term: Term, column: SchemaColumn, example: str)
         case Wildcard():
             return None
         case Variable(other):
-            # A text without its quotes would stand for every row.
+            # Text without quotes would match every row.
             message = f"`{text}` has the variable `{other}`: a pattern has constants and `_`"
             raise UsageError(message, code="wrong-argument", help=f'write text in quotes: "{other}"; {example}')
         case _:
@@ -132,7 +132,7 @@ def _pattern_constant(text: str, term: Term, column: SchemaColumn, example: str)
 
 
 def require_rows(request: Request, delete: Any) -> Request:
-    """The request, unless it asks for nothing; a pattern that no row matches is satisfied already."""
+    """The request; `UsageError` if it is empty. A pattern that no row matches is satisfied already."""
     if request.insert or request.delete or any(map(patterns_in, (delete or {}).values())):
         return request
     message = "the request is empty"
@@ -140,7 +140,7 @@ def require_rows(request: Request, delete: Any) -> Request:
 
 
 def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None:
-    """`UsageError` if two rows are to be there that no relation can hold together."""
+    """`UsageError` if two rows to insert share a key."""
     seen: dict[tuple[str, tuple[int, ...], tuple[Any, ...]], Key] = {}
     for key in sorted(request.insert, key=repr):
         name, row = key
@@ -155,7 +155,7 @@ def _refuse_shared_keys(schemas: Mapping[str, Schema], request: Request) -> None
 
 
 def require_base_rows(state: DatabaseState, *parts: Any) -> None:
-    """`UsageError` unless these are rows of base relations: what is to be repaired is a transaction."""
+    """`UsageError` unless these are rows of base relations: a transaction is repaired."""
     for given in parts:
         for name in given if isinstance(given, Mapping) else ():
             if state.compiled.home(state.schema(name).name) is None:
@@ -205,7 +205,7 @@ def preferences_of(state: DatabaseState, frozen: Any, cost: Any, prefer: Any = N
     barred = {place for text in names for place in _places(state, text, "frozen")}
     given = {text: (_places(state, text, "cost"), price) for text, price in (cost or {}).items()}
     prices: dict[tuple[str, str], float] = {}
-    # A price for one direction counts more than one for both.
+    # A price for one direction overrides one for both.
     for text, (places, price) in sorted(given.items(), key=lambda item: item[0][:1] in (INSERT, DELETE)):
         if not is_amount(price) or price == math.inf:
             message = f"the cost of `{text}` is not a non-negative number"
@@ -225,7 +225,7 @@ def _places(state: DatabaseState, text: Any, word: str) -> list[tuple[str, str]]
     name = text[1:] if text[:1] in (INSERT, DELETE) else text
     changed = {each: schema for each, schema in state.schemas.items() if state.compiled.home(each) is not None}
     if name not in state.schemas:
-        # A view would not do: only what can be changed is offered.
+        # Suggest only relations that can be changed.
         raise unknown_relation(name, {n: s for n, s in changed.items() if s.role is Role.BASE} or changed)
     home = state.compiled.home(name)
     if home is None:

@@ -1,4 +1,4 @@
-"""The reach of a search for realizations: every relation that its answer can depend on."""
+"""The reach of a search for realizations: all relations on which its answer can depend."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from upshot.values.functions import FUNCTIONS
 from upshot.values.functors import bare_name, is_functor
 
 REMEMBERED = 64
-"""Sets of requested relations for which a program keeps the rules that are searched."""
+"""The most sets of requested relations whose rules a program caches."""
 
 
 def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str]:
-    """The relations, constraints and active rules that realizations of a request for rows of these relations can hang
-    on, by the names that users know.
+    """The relations, constraints and active rules on which realizations of a request for rows of these relations can
+    depend, by public names.
 
-    What is asked for rests on base relations, which the search may change. That can violate a constraint, bring two
-    rows under one key, overflow where a view computes, or set off a rule; all of these rest on base relations too,
-    which the search, or the rule, may then change.
+    Requested rows depend on base relations, which the search can change. A change can violate a constraint or a key,
+    make a computation overflow, or trigger an active rule. All of these depend on further base relations, which the
+    search, or the rule, can then change.
     """
     owners = {**program.parts, **{hidden: name for name, hidden in program.input_part.items()}}
     found = set()
@@ -44,8 +44,8 @@ def search_reach(program: CheckedProgram, asked: Iterable[str]) -> frozenset[str
 
 
 def search_rules(compiled: Compiled, asked: frozenset[str]) -> Rules:
-    """The rules that a search for rows of these relations reads, made once for each program. Raises if there is no
-    search for them."""
+    """The rules that a search for rows of these relations reads, cached for each program. Raise if the search does not
+    support them."""
     known = compiled.search_rules
     if asked not in known:
         checked, normal = compiled.checked, compiled.plan.normal
@@ -58,9 +58,9 @@ def search_rules(compiled: Compiled, asked: frozenset[str]) -> Rules:
 
 
 def _searched_program(program: CheckedProgram, normal: CheckedProgram, asked: Iterable[str]) -> CheckedProgram:
-    """The part of a program, in its normal form, that a search for rows of these relations looks at: as though there
-    were no other rules, so that its answer tells nothing about them. Views without a search whose rows decide nothing
-    are left out: a trial on the engine shows whether they can be computed."""
+    """The part of a program in normal form that a search for rows of these relations reads, so that its answer reveals
+    nothing about other rules. Unsupported views whose rows do not matter are left out: a trial on the engine shows
+    whether they can be computed."""
     below, kept = inputs(normal), set[str]()
     opaque = {name for name, schema in normal.schemas.items() if schema.lattice is not None}
     opaque |= {clause.head.relation for clause in normal.clauses if _functor(clause)}
@@ -73,8 +73,8 @@ def _searched_program(program: CheckedProgram, normal: CheckedProgram, asked: It
 
 
 def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked: Collection[str]) -> None:
-    """Raise if an answer can depend on the rows of a view that keeps the best row of each group, or on a function of
-    users: the search knows derivations, not that a row goes when a better one comes, nor what a function gives."""
+    """Raise if an answer can depend on a view that keeps the best row of each group, or on a user-defined function: the
+    search supports neither."""
     below = inputs(normal)
     deciding = _reached(program, asked, with_failing=False)
     reached = {each for name in deciding for each in everything_below(name, below)}
@@ -103,13 +103,13 @@ def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked:
 
 
 def _functor(clause: Clause) -> str | None:
-    """The function of users that a rule calls."""
+    """The user-defined function that a rule calls."""
     calls = (each for literal in clause.body for each in walk(literal) if isinstance(each, Call | Aggregate))
     return next((each.function for each in calls if is_functor(each.function)), None)
 
 
 def _views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str, str]:
-    """For each relation that users do not know, a view that they do and that rests on it."""
+    """A public view above each auxiliary relation."""
     below, found = inputs(program), dict[str, str]()
     for view in (name for layer in program.strata for name in layer if name in visible):
         seen, left = {view}, [view]
@@ -122,8 +122,8 @@ def _views_served(program: CheckedProgram, visible: Collection[str]) -> dict[str
 
 
 def _reached(program: CheckedProgram, asked: Iterable[str], *, with_failing: bool = True) -> Collection[str]:
-    """The same by the names of the checked program; without those that matter only where a change makes them fail, or
-    sets off a rule."""
+    """The reach, by the names of the checked program; unless `with_failing`, without relations that matter only because
+    they can fail, or trigger an active rule."""
     reach = _Reach(program, with_failing)
     for name in asked:
         reach.add(name)
@@ -165,7 +165,8 @@ class _Reach:
         self.names |= everything_below(name, self._below)
 
     def grows(self) -> bool:
-        """Adds what stands guard over all that may be changed so far; whether that was more than was known."""
+        """Add the constraints, keys, computations and active rules that changes in the reach can affect; return whether
+        it grew."""
         before, program = len(self.names), self.program
         schemas, constraints = program.schemas, program.constraints
         moved = self._moved()
@@ -184,14 +185,14 @@ class _Reach:
         return len(self.names) > before
 
     def _moved(self) -> set[str]:
-        """Everything whose rows may come and go when base relations of the reach change."""
+        """The relations that can change when base relations of the reach do."""
         schemas = self.program.schemas
         bases = {name for name in self.names if name in schemas and schemas[name].role is Role.BASE}
         return set().union(*(everything_below(name, self._above) for name in bases))
 
 
 def _may_fail(clause: Clause) -> bool:
-    """Test whether some values make the rule an error: an overflow, a text that is no number, a bad pattern."""
+    """Test whether a rule raises an error for some values: an overflow, a text that is no number, a bad pattern."""
     for node in _parts(clause):
         match node:
             case Call() if not _has_always_a_value(node, term_type(node, clause.types).kind):
@@ -206,13 +207,13 @@ def _may_fail(clause: Clause) -> bool:
 def _has_always_a_value(call: Call, kind: Kind) -> bool:
     match call:
         case Call("/" | "%", (_, Constant(int() as divisor))):
-            # By -1 the least number has no quotient in its range.
+            # The least number divided by -1 overflows.
             return divisor not in (0, -1)
     return not FUNCTIONS[call.function].fails(kind)
 
 
 def _computes(clause: Clause) -> bool:
-    """Test whether the rule computes values: where it uses its own view, they may be unbounded."""
+    """Test whether a rule computes values: in recursion they can be unbounded."""
     return any(isinstance(node, Call) for node in _parts(clause))
 
 
@@ -221,7 +222,7 @@ def _parts(clause: Clause) -> Iterator[SyntaxNode]:
 
 
 def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
-    """Test whether a nullable column could receive the one number that such a column cannot hold."""
+    """Test whether a nullable column can receive the number that encodes NULL there."""
     return any(
         column.type.nullable
         and column.type.kind in (Kind.NUMBER, Kind.UNSIGNED)

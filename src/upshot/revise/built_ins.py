@@ -1,6 +1,6 @@
-"""Terms, comparisons and tests of a rule with values for some variables: what they come to and what they determine.
+"""Evaluation and inversion of terms, comparisons and tests of a rule under a partial binding.
 
-`Y = X * X` has two roots for 9 and none for 8; `Y = X % 3` has endlessly many for 1, of which some are made up.
+`Y = X * X` has two roots for 9 and none for 8; `Y = X % 3` has infinitely many for 1, of which some are generated.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _computed(function: str, values: tuple[Any, ...], types: tuple[Type, ...], t
 def roots(
     term: Term, value: Any, name: str, known: Mapping[str, Any], types: Mapping[str, Type], number: int = 1
 ) -> Roots:
-    """The values of the variable for which the term comes to this value. For each `number` others are made up."""
+    """The values of the variable for which the term has this value; of infinitely many, others for each `number`."""
     match term:
         case Variable(other) if other == name:
             return Roots((value,), are_all=True)
@@ -124,7 +124,7 @@ LINEAR = ("+", "-", "neg")
 
 @lru_cache(maxsize=4_096)
 def variables(node: Literal | Term) -> tuple[str, ...]:
-    """The names of the variables in a built-in or a term: rules have few, which are asked about all the time."""
+    """The names of the variables in a built-in or a term, cached."""
     return variables_of(node)
 
 
@@ -148,7 +148,7 @@ def holds(literal: Literal, binding: Mapping[str, Any], types: Mapping[str, Type
 
 
 def _test(name: str, values: list[Any]) -> bool | None:
-    """Evaluate the test; None if it fails: then the rule is an error for these values."""
+    """Evaluate the test; None if it raises an error."""
     test = TESTS[name]
     if None in values and not test.sees_null:
         return False
@@ -161,7 +161,7 @@ def _test(name: str, values: list[Any]) -> bool | None:
 def listed(
     literals: Sequence[Literal], binding: Binding, names: Collection[str], types: Mapping[str, Type]
 ) -> tuple[str, tuple[Any, ...]] | None:
-    """One of the variables that an equation leaves only a few values to, and those."""
+    """A variable for which an equation has finitely many solutions, and the solutions."""
     for literal in literals:
         for side, value in _sides(literal, binding, types):
             for name in variables(side):
@@ -171,8 +171,8 @@ def listed(
 
 
 def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Iterator[tuple[Term, Any]]:
-    """The sides of an equation that have variables without a value, where the other has all; and what that comes to,
-    which is None if it has no value, and equal to nothing."""
+    """The sides of an equation with unbound variables whose other side is bound, with the value of the other side; None
+    if that has no value and equals nothing."""
     if isinstance(literal, Comparison) and literal.op == "=":
         for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
             if any(name not in known for name in variables(side)):
@@ -184,7 +184,7 @@ def _sides(literal: Literal, known: Binding, types: Mapping[str, Type]) -> Itera
 
 
 def solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | None:
-    """Solve an equation for its only variable without a value; None if nothing makes it true."""
+    """Solve an equation for its only unbound variable; None if it has no solution."""
     for side, value in _sides(equation, known, types):
         if value is None:
             return None
@@ -198,8 +198,8 @@ def solved(equation: Literal, known: Binding, types: Mapping[str, Type]) -> Bind
 
 
 def first_to_fill(literals: Sequence[Literal], free: Sequence[str]) -> str:
-    """The variable that is to get a value first: one that others are computed from rather than one of those, but for
-    sums and differences, which can be worked out either way."""
+    """The variable to bind first: one that is not computed from others, except by sums and differences, which can be
+    solved for each of their variables."""
     computed = set()
     for literal in literals:
         match literal:

@@ -1,8 +1,7 @@
-"""Candidates: each is staged and propagated; what the ground program did not know of is added to it.
+"""Candidates are staged and propagated; instances that the ground program lacks are added to it.
 
-Where a row is there after the change that the solver took to be absent, the instances that derive it now are added,
-down to rows that both agree on. Where a row is absent that the solver took to be there, one of the rows that its
-instance depends on is of the first or of the second kind.
+If the solver took a row to be absent that is present after the change, the instances that derive it are added, down to
+rows on which both agree. If it took a row to be present that is absent, it is wrong about a row of the instance's body.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from upshot.revise.rules import COUNT, RuleParts, arguments, ground
 from upshot.revise.solver import Model
 
 MOST_SPREAD = 5_000
-"""Instances that are looked at for what fresh values could meet."""
+"""The most instances through which rows with symbols are followed."""
 MOST_EQUATED = 50
-"""Stored rows that a negated row with symbols is compared with one by one; of more, the negation is the condition."""
+"""The most stored rows with which a negated row is compared one by one; with more, the negation is the condition."""
 
 
 @dataclass(slots=True)
@@ -35,22 +34,22 @@ class Trial:
     model: Model
     values: Mapping[str, Any]
     _symbolic: dict[Key, Key] = field(default_factory=dict)
-    """Rows with symbols, by what they are with witnesses."""
+    """Rows with symbols, by their rows with witnesses."""
     _seen: set[Key] = field(default_factory=set)
     _there: set[Key] = field(default_factory=set)
     _varying: set[Key] = field(default_factory=set)
-    """Rows that are there with some values of symbols, and not with others."""
+    """Rows that are present with some values of symbols only."""
     negations: list[Key] = field(default_factory=list)
-    """Base rows with symbols that have to be absent, after `spread`: those that could be one of many stored rows."""
+    """Base rows with symbols that must be absent, and could equal one of many stored rows; found by `spread`."""
     is_cut: bool = False
-    """True if `spread` left instances out: there are too many."""
+    """True if `spread` left out instances, since there are too many."""
 
     @property
     def insert(self) -> frozenset[Key]:
         return frozenset(map(self.concrete, self.model.insert))
 
     def stage(self) -> None:
-        """Propagates the candidate."""
+        """Stage and propagate the candidate."""
         self.world.stage(self.insert, self.model.delete)
 
     def concrete(self, key: Key) -> Key:
@@ -69,14 +68,14 @@ class Trial:
         return rows[0][-1] if rows else UNKNOWN
 
     def holds(self, key: Key) -> bool:
-        """Test whether a row is there after the change; of one whose symbols have no witness, the solver's decision."""
+        """Test whether a row is present after the change; without witnesses for its symbols, the model decides."""
         row = self.concrete(key)
         if UNKNOWN not in row[1]:
             return self.world.holds(row)
         return key in self.model.true and key[0] not in self.program.rules.folds
 
     def unmet(self) -> Iterator[tuple[Key, bool]]:
-        """Rows that are not as they have to be, and whether they are there."""
+        """The rows whose presence contradicts the request or a constraint, and whether they are present."""
         request = self.program.request
         for keys, wanted in ((request.insert, True), (request.delete, False)):
             listed = sorted(keys, key=repr)
@@ -93,7 +92,7 @@ class Trial:
     # ---- refinement -------------------------------------------------------------------------------------------------
 
     def refine(self, unmet: Iterable[tuple[Key, bool]], conflicts: Iterable[tuple[Key, Key]]) -> bool:
-        """Adds what the ground program lacks; whether that was something."""
+        """Add the instances that the ground program lacks; return whether there are any."""
         program = self.program
         self._note_symbolic()
         depth = self._depth()
@@ -134,14 +133,14 @@ class Trial:
                     absent += self._missing_rows(key)
 
     def _disagreement(self, instance: Instance, there: list[Key], absent: list[Key]) -> None:
-        """Adds the rows of the body of an instance that holds of which the solver decided otherwise, or may have taken
-        another value for theirs."""
+        """Collect the body rows of an instance that holds, for which the model has another truth value, or can have
+        another value of an aggregate."""
         folds = self.program.rules.folds
         there += [key for key in instance.positive if key not in self.model.true or key[0] in folds]
         absent += [key for key in instance.negative if key in self.model.true]
 
     def _deny_totals(self, key: Key, there: list[Key], absent: list[Key]) -> None:
-        """Denies a violation whatever its group comes to."""
+        """Deny a violation for all values of its group."""
         if key[0] in self.program.rules.folds:
             fold, row = self.program.rules.folds[key[0]], self.lifted(key)[1][:-1]
             total = key[0], (*row, self.program.demand.total(key[0], row, fold.type))
@@ -153,7 +152,7 @@ class Trial:
                 self._disagreement(instance, there, absent)
 
     def _instances(self, keys: Iterable[Key]) -> Iterator[Instance]:
-        """The instances that derive rows in the staged state, with symbols where the candidate has them."""
+        """The instances that derive rows in the staged state, with the symbols of the candidate."""
         rows = ((key, self.concrete(key)[1]) for key in keys if key[0] not in self.program.rules.folds)
         plain = [(key, row) for key, row in rows if UNKNOWN not in row]
         for key, _ in plain:
@@ -168,7 +167,7 @@ class Trial:
         return max((self.program.nodes[key].depth for key in self.model.changes), default=0)
 
     def _lifted_instances(self, rule: RuleParts, key: Key | None, binding: Binding) -> Iterator[Instance]:
-        """An instance with symbols for the values that rows of the candidate bring; where a stored value is the same by
+        """An instance with symbols for the values that come from rows of the candidate. If a stored value equals one by
         chance, that is a condition."""
         if not self.values and not self.program.groups:
             yield from self.program.demand.completed(key, rule, binding)
@@ -187,7 +186,7 @@ class Trial:
                     lifted.setdefault(name, value)
         lifted |= self._totals(rule, binding, lifted)
         given = {each for atom in (*rule.positive, rule.head) for each in arguments(atom)}
-        # What is computed from symbols is computed again.
+        # Values that are computed from symbols are computed again.
         known = {name: lifted.get(name, value) for name, value in binding.items() if name in lifted or name in given}
         made = False
         for instance in self.program.demand.completed(key, rule, known):
@@ -198,14 +197,14 @@ class Trial:
             yield from (each for each in unlifted if not any(map(self._is_witnessed, each.positive)))
 
     def _is_witnessed(self, key: Key) -> bool:
-        """Test whether a row is there only with the witnesses of symbols, which other values may replace."""
+        """Test whether a row depends on the witnesses of symbols."""
         return self.lifted(key) != key and not self.world.stored(key)
 
-    # ---- what else fresh values could meet --------------------------------------------------------------------------
+    # ---- consequences of other fresh values -------------------------------------------------------------------------
 
     def spread(self) -> bool:
-        """Adds the instances that rows with symbols take part in, whatever their witnesses are compared with; whether
-        there were any that were not known."""
+        """Add the instances with rows with symbols in their bodies, for all values of the symbols; return whether any
+        is new."""
         made = 0
         self._note_symbolic()
         left = [key for key in sorted(self.model.true, key=repr) if has_symbol(key)]
@@ -250,28 +249,27 @@ class Trial:
         return bool(self._unexpanded) or self.program.is_grown
 
     def _affected(self, key: Key) -> Iterator[Instance]:
-        """The instances that a row takes part in: one with symbols, or one that is there with some of their values."""
+        """The instances that read a row with symbols, or a row that is present with some of their values."""
         for rule, place in self.program.rules.users.get(key[0], ()):
             yield from self._met(rule, place, key)
         for rule, atom in () if has_symbol(key) else self.program.rules.negators.get(key[0], ()):
             yield from self._matched(rule, (), unified(atom, key[1], {}))
 
     def _varies(self, instance: Instance) -> bool:
-        """Test whether other values of symbols can change whether an instance holds."""
+        """Test whether an instance holds for some values of symbols only."""
         if instance.head in self.program.request.insert:
             return False
         changing = bool(instance.conditions) or any(map(has_symbol, instance.negative))
         return changing or any(key in self._varying for key, _ in instance.body)
 
     def _presume(self, key: Key) -> None:
-        """Takes note of a row that the candidate presumes to stay, and with other values need not."""
+        """Register a row that the candidate presumes to stay, and that other values can delete."""
         node = self.program.nodes[key]
         if node.stage is Stage.UNEXPANDED and node.is_stored and not node.is_base and key in self.model.true:
             self._unexpanded.append(node)
 
     def _negated(self) -> list[Key]:
-        """Base rows with symbols that the candidate needs to be absent: those of negated literals, or of views in
-        them."""
+        """The base rows with symbols that must be absent: those of negated literals, or of views in them."""
         nodes, true = self.program.nodes, self.model.true
         used = (each for key in true if key in nodes for each in nodes[key].instances if self._is_true(each))
         left = list(dict.fromkeys(key for each in used for key in each.negative if has_symbol(key)))
@@ -284,14 +282,14 @@ class Trial:
         return sorted((key for key in seen if nodes[key].is_base and UNKNOWN not in self.concrete(key)[1]), key=repr)
 
     def _equate(self, key: Key, row: Row) -> None:
-        """Takes note that a base row with symbols is there if it is this one, which is stored or inserted."""
+        """Add the instance that a base row with symbols is present if it equals this stored or inserted row."""
         conditions = self.program.demand.equal(key[1], row)
         if conditions:
             self.program.want((key[0], row), self._depth())
             self.program.add(Instance(key, ((key[0], row),), (), tuple(conditions)))
 
     def foresee(self) -> None:
-        """Adds the instances with which requested rows violate constraints whatever else is changed."""
+        """Add the instances with which requested rows violate constraints."""
         self.world.undo()
         for key in sorted(self.model.true, key=repr):
             self.foresee_row(key, self._depth())
@@ -301,7 +299,7 @@ class Trial:
                 self._take(instance)
 
     def foresee_row(self, key: Key, depth: int) -> int:
-        """Adds the instances with which a row that is inserted violates constraints; how many."""
+        """Add the instances with which an inserted row violates constraints; return their number."""
         rules = [each for each in self.program.rules.users.get(key[0], ()) if each[0].head.relation in self.constraints]
         found = [instance for rule, place in rules for instance in self._met(rule, place, key)]
         for instance in found:
@@ -309,7 +307,7 @@ class Trial:
         return len(found)
 
     def _folded(self, key: Key) -> Iterator[Key]:
-        """The values of the groups that a row with symbols belongs to."""
+        """The rows of aggregates whose groups contain a row with symbols."""
         for fold in self.program.rules.folds.values():
             if fold.below == key[0] and fold.function != COUNT:
                 total = self.program.demand.total(fold.view, key[1][: fold.width], fold.type)
@@ -318,7 +316,7 @@ class Trial:
                 yield made
 
     def _take_equal(self, instance: Instance) -> None:
-        """Adds the instance for the known rows that its head comes to with certain values of its symbols."""
+        """Add the instance for the known rows that its head equals with certain values of its symbols."""
         if not has_symbol(instance.head):
             return
         for key in [each for each in self.program.nodes if each[0] == instance.head[0] and each != instance.head]:
@@ -336,11 +334,11 @@ class Trial:
         self.program.add(instance)
 
     def _met(self, rule: RuleParts, place: int, key: Key) -> Iterator[Instance]:
-        """The instances of a rule of which a literal is a row with symbols, and the others are there."""
+        """The instances of a rule in which one literal is a row with symbols, and the other rows are present."""
         yield from self._matched(rule, (place,), unified(rule.positive[place], key[1], {}))
 
     def _matched(self, rule: RuleParts, done: tuple[int, ...], bound: Binding | None) -> Iterator[Instance]:
-        """The instances of a rule in which these literals are bound, and the others are there."""
+        """The instances of a rule in which these literals are bound, and the other rows are present."""
         for joined, known in self._joined(rule, done, None if bound is None else rule.with_constants(bound)):
             used = {name for name, value in known.items() if isinstance(value, Symbol)}
             others = tuple(
@@ -353,8 +351,8 @@ class Trial:
     def _joined(
         self, rule: RuleParts, done: tuple[int, ...], known: Binding | None, start: int = 0
     ) -> Iterator[tuple[tuple[int, ...], Binding]]:
-        """The bindings in which literals that share symbols with these are rows with symbols too, and others may be
-        rows that are there with other values only; with the literals that are bound so."""
+        """Bind the literals that share symbols with bound ones to rows with symbols, and others possibly to rows that
+        are present with other values only; with the literals that are bound so."""
         if known is None:
             return
         symbols = {name for name, value in known.items() if isinstance(value, Symbol)}
@@ -372,7 +370,7 @@ class Trial:
                         yield from self._joined(rule, (*done, at), unified(atom, other[1], known), at + 1)
 
     def _totals(self, rule: RuleParts, binding: Binding, lifted: Binding) -> Binding:
-        """Symbols for values of groups that are only compared, so that all values are denied that compare alike."""
+        """Symbols for values of groups that are only compared: all values that compare alike are denied together."""
         found: Binding = {}
         demand = self.program.demand
         for atom in rule.positive:
@@ -387,7 +385,7 @@ class Trial:
         return found
 
     def lifted(self, key: Key) -> Key:
-        """A row with symbols for the witnesses that the candidate brings to it."""
+        """Replace the witnesses in a row by the symbols of the candidate."""
         if not self.values:
             return key
         known = self._symbolic.get(key)
@@ -410,7 +408,7 @@ class Trial:
         return list(found.values())
 
     def _group_rows(self, key: Key) -> list[Key]:
-        """The rows of a group that the solver took to be absent, or did not know."""
+        """The rows of a group that the model has as absent, or does not have."""
         fold, row = self.program.rules.folds[key[0]], key[1][:-1]
         self.program.want(key, self._depth())
         group = self.program.groups[key[0], row]
@@ -424,19 +422,20 @@ class Trial:
         return found
 
     def _missing_rows(self, key: Key) -> list[Key]:
-        """The rows of a group that are absent though the solver took them to be there."""
+        """The rows of a group that are absent, and present in the model."""
         group = self.program.groups[key[0], key[1][:-1]]
         return [each for each in group.rows if each in self.model.true and not self.holds(each)]
 
     def explain_groups(self, names: Collection[str]) -> None:
-        """Finds the rows that were presumed to stay in groups with these names, and do not: conditions count them."""
+        """Find the rows in the groups with these names that were presumed to stay, and do not: conditions count
+        them."""
         named = [total for name, total in self.program.totals.items() if name in names]
         keys = [(each.group[0], (*each.group[1], each)) for each in named if each.group in self.program.groups]
         self._explain([], [row for key in keys for row in self._missing_rows(key)])
 
     def _wrongly_true(self, key: Key) -> list[Key]:
-        """Rows that are there though the solver took them to be absent, or further rows to be expanded, for a row that
-        is absent though the solver took it to be there."""
+        """For a row that is absent, and present in the model: the rows below it that are present, and absent in the
+        model. Unexpanded rows on the way are registered."""
         left, seen, there = [key], {key}, list[Key]()
         while left:
             current = left.pop()
@@ -472,8 +471,7 @@ class Trial:
 
     @property
     def brought(self) -> frozenset[Key]:
-        """The rows with symbols that the candidate brings, after `spread`: those that an instance derives, or a group
-        comes to, with the values that were tried."""
+        """The rows with symbols that are present with the tried values; found by `spread`."""
         nodes, folds = self.program.nodes, self.program.rules.folds
         return frozenset(
             key
@@ -482,14 +480,14 @@ class Trial:
         )
 
     def _derives(self, instance: Instance) -> bool:
-        """Test whether an instance derives its head with the values that were tried."""
+        """Test whether an instance derives its head with the tried values."""
         return all(self.holds(key) == wanted for key, wanted in instance.body)
 
     def may_derive(self, instance: Instance) -> bool:
-        """Test whether an instance derives its head with some values: rows without symbols are as it needs them."""
+        """Test whether an instance can derive its head with some values."""
         return all(has_symbol(key) or self.holds(key) == wanted for key, wanted in instance.body)
 
     @property
     def presumed(self) -> list[Node]:
-        """Rows that were presumed to stay, and do not."""
+        """The rows that were presumed to stay, and do not."""
         return list(dict.fromkeys(self._unexpanded))

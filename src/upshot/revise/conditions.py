@@ -1,7 +1,7 @@
-"""Conditions on fresh values: the comparisons and tests that instances of rules put on them.
+"""Conditions on fresh values: the comparisons and tests of rule instances.
 
-A linear comparison is a border, an expression that is 0 on it, and the signs that the expression may have: `?1 > 100`
-is the border `?1 - 100` with the sign +1. Any other test of fresh values is kept as it is written.
+A linear comparison is a border, which is a linear expression, and the permitted signs of the expression: `?1 > 100` is
+the border `?1 - 100` with the sign +1. Any other test of fresh values is kept as written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from upshot.syntax.printing import print_formula, print_term
 from upshot.values.conditions import TURNED
 
 Signs = frozenset[int]
-"""The sides of a border: below it (-1), on it (0), above it (1)."""
+"""The signs of a border: below it (-1), on it (0), above it (1)."""
 ANY: Signs = frozenset((-1, 0, 1))
 OPS: Mapping[str, Signs] = {
     "<": Signs((-1,)), "<=": Signs((-1, 0)), "=": Signs((0,)), ">=": Signs((0, 1)), ">": Signs((1,)),
@@ -39,14 +39,14 @@ Conditions = Mapping[Subject, Signs]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A subject and the signs it may have."""
+    """A subject and its permitted signs."""
 
     subject: Subject
     signs: Signs
 
 
 def condition_of(literal: Literal, types: Mapping[str, Type]) -> Condition | bool:
-    """A built-in over symbols as a condition; True or False if it holds for all values, or none."""
+    """The condition of a built-in over symbols; True if it holds for all values, False if for none."""
     match literal:
         case Comparison(op, left, right):
             if any(isinstance(each, Constant) and each.value is None for each in (left, right)):
@@ -64,7 +64,7 @@ def condition_of(literal: Literal, types: Mapping[str, Type]) -> Condition | boo
 
 
 def _opaque(literal: Comparison) -> Condition:
-    """A comparison that is not linear: `=` and `<` stand for the others as well."""
+    """The condition of a comparison that is not linear, by `=`, `<` or `>`."""
     match literal.op:
         case "!=":
             return Condition(Comparison("=", literal.left, literal.right), Signs((-1,)))
@@ -76,7 +76,7 @@ def _opaque(literal: Comparison) -> Condition:
 
 
 def signed(border: Linear, signs: Signs) -> Condition | bool:
-    """A condition on a border, scaled so that equal ones are one."""
+    """A condition on a border, scaled to a canonical form."""
     if not border.parts:
         return ((border.more > 0) - (border.more < 0)) in signs
     first = border.parts[0][1]
@@ -84,12 +84,12 @@ def signed(border: Linear, signs: Signs) -> Condition | bool:
 
 
 def equal(one: Term, other: Term, types: Mapping[str, Type]) -> Condition | bool:
-    """The condition that two terms come to the same."""
+    """The condition that two terms are equal."""
     return condition_of(Comparison("=", one, other), types)
 
 
 def names_of(subject: Subject) -> tuple[str, ...]:
-    """The symbols that a subject is about."""
+    """The symbols in a subject."""
     return tuple(name for name, _ in subject.parts) if isinstance(subject, Linear) else tuple(variables(subject))
 
 
@@ -107,7 +107,7 @@ def sign_of(subject: Subject, values: Mapping[str, Any], types: Mapping[str, Typ
 def linear_value(
     value: Any, types: Mapping[str, Type], totals: Mapping[str, Linear | None] | None = None
 ) -> Linear | None:
-    """A value of a row as a linear expression of fresh ones, for `totals` of groups; None if it is none."""
+    """A value of a row as a linear expression of fresh values, given `totals` of groups; None if it is not linear."""
     if isinstance(value, Symbol):
         is_total = value.group is not None
         return (totals or {}).get(value.name) if is_total else linear_of(value.written, types, totals)
@@ -115,16 +115,16 @@ def linear_value(
     return None if found is None else number(found)
 
 
-# ---- other values for symbols ----------------------------------------------------------------------------------------
+# ---- substitution ----------------------------------------------------------------------------------------------------
 
 
 def as_written(value: Any, type: Type) -> Term:
-    """A value as conditions write it."""
+    """A value as a term of conditions."""
     return value.written if isinstance(value, Symbol) else Constant(value, type.required())
 
 
 def substituted(term: Term, given: Mapping[str, Term]) -> Term:
-    """A term with others in the place of some variables."""
+    """Substitute terms for variables in a term."""
 
     def visit(node: Term, parts: tuple[Term, ...]) -> Term:
         match node:
@@ -139,7 +139,7 @@ def substituted(term: Term, given: Mapping[str, Term]) -> Term:
 
 
 def substituted_literal(literal: Literal, given: Mapping[str, Term]) -> Literal:
-    """A built-in with other terms in the place of some variables."""
+    """Substitute terms for variables in a built-in."""
     inner = literal.body if isinstance(literal, Not) else literal
     assert isinstance(inner, Comparison | Test), f"{literal} is no built-in"
     made = with_terms(inner, [substituted(each, given) for each in terms_of(inner)])
@@ -150,7 +150,7 @@ def substituted_literal(literal: Literal, given: Mapping[str, Term]) -> Literal:
 def replaced(
     subject: Subject, signs: Signs, given: Mapping[str, Linear | Term], types: Mapping[str, Type]
 ) -> Condition | bool:
-    """A condition with linear expressions or terms in the place of some symbols; True or False if that decides it."""
+    """Substitute linear expressions or terms for symbols in a condition; True or False if that decides it."""
     own = {name: given[name] for name in names_of(subject) if name in given}
     if not own:
         return Condition(subject, signs)
@@ -174,7 +174,7 @@ def replaced(
 
 
 def conjoined(made: Iterable[Condition | bool]) -> dict[Subject, Signs] | None:
-    """Conditions together; None if they contradict each other."""
+    """The conjunction of conditions; None if it contradicts itself."""
     found: dict[Subject, Signs] = {}
     for each in made:
         if isinstance(each, Condition):
@@ -187,12 +187,12 @@ def conjoined(made: Iterable[Condition | bool]) -> dict[Subject, Signs] | None:
 def all_replaced(
     stated: Conditions, given: Mapping[str, Linear | Term], types: Mapping[str, Type]
 ) -> dict[Subject, Signs] | None:
-    """Conditions with linear expressions or terms in the place of some symbols; None if those do not meet them."""
+    """Substitute linear expressions or terms for symbols in conditions; None if these violate a condition."""
     return conjoined(replaced(subject, signs, given, types) for subject, signs in stated.items())
 
 
 def without_symbols(stated: Conditions, names: Collection[str], types: Mapping[str, Type]) -> dict[Subject, Signs]:
-    """The conditions without symbols that equations determine: what those are equal to stands in their place."""
+    """Eliminate symbols that equations determine."""
     left = dict(stated)
     while True:
         solved = (
@@ -211,7 +211,7 @@ def without_symbols(stated: Conditions, names: Collection[str], types: Mapping[s
 
 
 def _solved(subject: Subject, signs: Signs, name: str) -> Term | Linear | None:
-    """The value that a condition equates with a symbol, if one does."""
+    """The value that a condition equates with a symbol, if any."""
     match subject:
         case Linear() if signs == {0}:
             return subject.solved(name)
@@ -223,11 +223,11 @@ def _solved(subject: Subject, signs: Signs, name: str) -> Term | Linear | None:
             return None
 
 
-# ---- in words --------------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 
 def words(stated: Conditions, types: Mapping[str, Type]) -> tuple[str, ...]:
-    """Conditions as programs write them, one symbol after the other."""
+    """The text of conditions in the syntax of programs, one symbol after the other."""
     linear = [(_order(s), _border_words(s, signs, types)) for s, signs in stated.items() if isinstance(s, Linear)]
     found = [text for _, text in sorted(linear, key=lambda each: each[0]) if text]
     found += [_test_words(s, 1 in signs) for s, signs in stated.items() if not isinstance(s, Linear)]
@@ -259,7 +259,8 @@ def _border_words(border: Linear, signs: Signs, types: Mapping[str, Type]) -> st
 
 
 def _bound_words(name: str, op: str, at: Fraction, type: Type) -> str:
-    """A bound of one value; one that no value of the type meets is stated by the value beside it."""
+    """The text of a bound of one value. A bound between two values of the type is replaced by the nearer permitted
+    one."""
     value, step = value_at(at, type), unit(type)
     if value is None and step is not None:
         if op == "!=":

@@ -1,8 +1,8 @@
-"""Demand: the instances of rules that derive a wanted row, found by queries that are bound by its values.
+"""Demand: the instances of rules that derive a requested row, found by queries that are bound by its values.
 
-Instances come in the order of the body rows they lack. Those that lack none are asked for in one query for many rows;
-others are made one after the other when they are needed: for each choice of literals that hold already, the values that
-those give to the variables, and for the variables that are left the values of their domains.
+Instances are ordered by the number of body rows they lack. Those that lack none are found by one query for many rows.
+Others are enumerated on demand: each choice of literals that are satisfied already binds variables, and the remaining
+variables take the values of their domains.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Key, Preferences, Row, World
 from upshot.revise.rule_forms import fields_of
 from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
-from upshot.rewrite.demand.request_rules import RequestRule, request
+from upshot.rewrite.demand.request_rules import RequestRule
+from upshot.rewrite.demand.request_rules import request as literal_of
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
@@ -54,8 +55,8 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A rule with values for its variables: `head` is derived if all positive rows are there, no negative one is, and
-    the conditions on symbols are met."""
+    """A rule with values for its variables: `head` is derived if all positive rows are present, all negative ones are
+    absent, and the conditions on symbols are met."""
 
     head: Key
     positive: tuple[Key, ...]
@@ -64,7 +65,7 @@ class Instance:
 
     @property
     def body(self) -> tuple[tuple[Key, bool], ...]:
-        """Its rows, and whether they have to be there."""
+        """Its rows, and whether they must be present."""
         return (*((key, True) for key in self.positive), *((key, False) for key in self.negative))
 
 
@@ -78,7 +79,7 @@ def _shape(known: Binding) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Lookup:
     """Literals of a rule, and bindings of one shape."""
 
     rule: RuleParts
@@ -88,7 +89,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class SearchLimits:
-    """The preferences of a search, and what was left out for them or for its bounds."""
+    """The preferences of a search, and the frozen relations that ruled out a change."""
 
     preferences: Preferences
     frozen: dict[str, None] = field(default_factory=dict)
@@ -96,7 +97,7 @@ class SearchLimits:
 
 @dataclass(slots=True)
 class Demand:
-    """Finds instances in the state that is staged in the `world`, over the domains of `families`."""
+    """Finds instances in the staged state of the `world`, over the domains of `families`."""
 
     world: World
     rules: Rules
@@ -108,12 +109,12 @@ class Demand:
     """The fresh values, by name."""
     totals: dict[str, Symbol] = field(default_factory=dict)
     """The symbols for values of groups, by name."""
-    _settled: frozenset[tuple[str, str]] | None = None
+    _unchangeable: frozenset[tuple[str, str]] | None = None
 
-    # ---- what is frozen ---------------------------------------------------------------------------------------------
+    # ---- frozen relations -------------------------------------------------------------------------------------------
 
     def is_possible(self, instance: Instance) -> bool:
-        """Test whether the frozen relations let an instance hold at all."""
+        """Test whether an instance can hold without a change of frozen relations."""
         preferences = self.limits.preferences
         for key, wanted in instance.body if preferences.frozen else ():
             if preferences.is_frozen(key[0], INSERT if wanted else DELETE) and self.rules.is_base(key[0]):
@@ -124,11 +125,11 @@ class Demand:
         return True
 
     def can_gain(self, relation: str) -> bool:
-        """Test whether the frozen relations let a relation gain rows."""
+        """Test whether a relation can gain rows without a change of frozen relations."""
         frozen = self.limits.preferences.frozen
-        if self._settled is None:
-            self._settled = self.rules.settled(frozen) if frozen else frozenset()
-        if (relation, INSERT) not in self._settled:
+        if self._unchangeable is None:
+            self._unchangeable = self.rules.unchangeable(frozen) if frozen else frozenset()
+        if (relation, INSERT) not in self._unchangeable:
             return True
         below = self.rules.below([relation])
         self.limits.frozen |= {name: None for name, sign in sorted(frozen) if name in below}
@@ -137,62 +138,62 @@ class Demand:
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
 
     def supported(self, heads: Iterable[tuple[Key, Row]]) -> Iterator[tuple[RuleParts, Key, Binding]]:
-        """For wanted rows, each with the values to ask for, the bindings with which the positive literals of a rule all
-        hold in the staged state."""
+        """The bindings with which all positive literals of a rule for a row hold in the staged state; `heads` has rows,
+        each with the values to look up."""
         alike: dict[tuple[int, Shape], list[tuple[Key, RuleParts, Binding]]] = {}
         for key, row in heads:
             for rule in self.rules.by_view.get(key[0], ()):
                 known = rule.binding(row)
                 if known is not None:
                     alike.setdefault((rule.number, _shape(known)), []).append((key, rule, known))
-        asked = [
-            _Asked(rule, tuple(range(len(rule.positive))), [known for _, _, known in own])
+        lookups = [
+            _Lookup(rule, tuple(range(len(rule.positive))), [known for _, _, known in own])
             for own in alike.values()
             for _, rule, _ in own[:1]
         ]
-        for each, own, found in zip(asked, alike.values(), self._all_matches(asked), strict=True):
+        for each, own, found in zip(lookups, alike.values(), self._all_matches(lookups), strict=True):
             for at, binding in found:
                 yield each.rule, own[at][0], binding
 
     def matches(self, rule: RuleParts, places: Places, known: Binding) -> Iterator[Binding]:
-        """The bindings that make literals true, with the values that are known."""
-        return (binding for _, binding in self._all_matches([_Asked(rule, places, [known])])[0])
+        """The bindings that make literals true and extend the `known` values."""
+        return (binding for _, binding in self._all_matches([_Lookup(rule, places, [known])])[0])
 
-    def _all_matches(self, asked: Sequence[_Asked]) -> list[Iterator[tuple[int, Binding]]]:
-        """The matches of many rules, asked for together."""
+    def _all_matches(self, lookups: Sequence[_Lookup]) -> list[Iterator[tuple[int, Binding]]]:
+        """The matches of many rules, found together."""
         try:
-            return self._answered(asked, tested=True)
+            return self._run(lookups, tested=True)
         except DataError:
-            # A literal that is not asked about may guard what is computed: values are tested here.
-            return self._answered(asked, tested=False)
+            # A literal outside the query may guard a computation that fails: then built-ins are tested here.
+            return self._run(lookups, tested=False)
 
-    def _answered(self, asked: Sequence[_Asked], *, tested: bool) -> list[Iterator[tuple[int, Binding]]]:
+    def _run(self, lookups: Sequence[_Lookup], *, tested: bool) -> list[Iterator[tuple[int, Binding]]]:
         made, queries = dict[int, tuple[str, ...]](), []
-        for at, each in enumerate(asked):
+        for at, each in enumerate(lookups):
             if each.places:
-                question, made[at] = self._question(each.rule, each.places, _shape(each.known[0]), tested=tested)
-                used = question_names(question)
+                query, made[at] = self._query(each.rule, each.places, _shape(each.known[0]), tested=tested)
+                used = _inputs_of(query)
                 rows = [(number, *(known[name] for name in used)) for number, known in enumerate(each.known)]
-                queries.append((question, rows))
+                queries.append((query, rows))
         answers = iter(self.world.ask_all(queries) if queries else ())
         return [
             self._bindings(each.known, made[at], next(answers)) if at in made else iter(enumerate(each.known))
-            for at, each in enumerate(asked)
+            for at, each in enumerate(lookups)
         ]
 
     def _bindings(self, known: Sequence[Binding], names: Sequence[str], answer: Rows) -> Iterator[tuple[int, Binding]]:
         for number, *values in answer.gradually() if self.world.is_local else list(answer.gradually()):
             yield number, {**known[number], **dict(zip(names, one_nan(tuple(values)), strict=True))}
 
-    def _question(
+    def _query(
         self, rule: RuleParts, places: Places, shape: Shape, *, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
-        questions, kind = self.rules.questions, (rule.number, places, shape, tested)
-        if kind not in questions:
-            questions[kind] = self._made_question(rule, places, shape, tested)
-        return questions[kind]
+        queries, kind = self.rules.queries, (rule.number, places, shape, tested)
+        if kind not in queries:
+            queries[kind] = self._new_query(rule, places, shape, tested)
+        return queries[kind]
 
-    def _made_question(
+    def _new_query(
         self, rule: RuleParts, places: Places, shape: Shape, tested: bool
     ) -> tuple[InstanceQuery, tuple[str, ...]]:
         (names, nulls), schemas = shape, self.rules.program.schemas
@@ -213,15 +214,15 @@ class Demand:
         number = Variable(fresh_name("N", {*rule.types}))
         types = {**rule.types, number.name: NUMBER}
         columns = (SchemaColumn(f"c_{name}", types[name].required()) for name in known)
-        asked = Schema(ASKED, (SchemaColumn("n", NUMBER), *columns))
+        inputs = Schema(ASKED, (SchemaColumn("n", NUMBER), *columns))
         tag = "_".join(map(str, places))
         name = fresh_name(
             f"demand_{rule.number}_at_{tag}_from_{'_'.join(known)}_null_{'_'.join(nulls)}_{tested:d}", schemas
         )
         body = (Atom(ASKED, (number, *map(Variable, known))), *atoms, *tests)
-        clause = retyped(Clause(Atom(name, (number, *map(Variable, wanted))), body, types), {**schemas, ASKED: asked})
+        clause = retyped(Clause(Atom(name, (number, *map(Variable, wanted))), body, types), {**schemas, ASKED: inputs})
         answer = (SchemaColumn("n", NUMBER), *(SchemaColumn(f"v{i}", clause.types[n]) for i, n in enumerate(wanted)))
-        return InstanceQuery(Schema(name, answer, Role.VIEW), clause, asked), wanted
+        return InstanceQuery(Schema(name, answer, Role.VIEW), clause, inputs), wanted
 
     def rows_with(self, relation: str, prefix: Row) -> list[Row]:
         """The rows of a relation that begin with these values, in the staged state."""
@@ -247,7 +248,7 @@ class Demand:
                 yield from self.completed(head, rule, binding)
 
     def _lacking(self, rule: RuleParts, known: Binding, missing: int) -> Iterator[Places]:
-        """The literals of a rule that hold where so many others do not."""
+        """The choices of literals of a rule without `missing` others that can gain rows."""
         every = range(len(rule.positive))
         for left_out in combinations(every, missing):
             places = tuple(place for place in every if place not in left_out)
@@ -257,10 +258,10 @@ class Demand:
                 yield places
 
     def prefetch(self, row: Key) -> None:
-        """Asks in one job for what the instances of a row are made of, where a job costs more than its answers."""
+        """Fetch the parts of a row's instances in one job, where a job costs more than its answers."""
         if self.world.is_local:
             return
-        asked: list[_Asked] = []
+        lookups: list[_Lookup] = []
         for rule in self.rules.by_view.get(row[0], ()):
             known = rule.binding(row[1])
             if known is None:
@@ -268,19 +269,19 @@ class Demand:
             for name in (each for each in rule.names if each not in known):
                 self.world.look_up_columns(self.families.columns_of(name, rule))
             levels = (self._lacking(rule, known, missing) for missing in range(len(rule.positive) + 1))
-            asked += [_Asked(rule, places, [known]) for level in levels for places in level]
+            lookups += [_Lookup(rule, places, [known]) for level in levels for places in level]
         with suppress(DataError):
-            self._answered(asked[:MOST_TOGETHER], tested=True)
+            self._run(lookups[:MOST_TOGETHER], tested=True)
 
     def pattern(self, atom: Atom, known: Binding) -> Row:
-        """The row of an atom with `UNKNOWN` for what has no value yet."""
+        """The row of an atom with `UNKNOWN` for variables without a value."""
         return tuple(known.get(name, UNKNOWN) for name in arguments(atom))
 
     def _has_symbol(self, atom: Atom, known: Mapping[str, Any]) -> bool:
         return any(isinstance(known.get(name), Symbol) for name in variables(atom))
 
     def completed(self, head: Key | None, rule: RuleParts, binding: Binding) -> Iterator[Instance]:
-        """The instances with all values for the variables that have none yet, of a head or of any."""
+        """The instances that extend a binding to all variables, for one head or for any."""
         for known, conditions in self._completions(rule, binding):
             made = self.instance(head or ground(rule.head, known), rule, known, conditions)
             if made is not None:
@@ -289,7 +290,7 @@ class Demand:
     def _completions(self, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, tuple[Condition, ...]]]:
         """The bindings with values for all variables, and their conditions."""
         check_time()
-        for known, conditions in self.settled(rule, binding):
+        for known, conditions in self.with_equations(rule, binding):
             free = [name for name in rule.names if name not in known]
             if not free:
                 yield known, conditions
@@ -298,20 +299,20 @@ class Demand:
                 yield from self._completions(rule, longer)
 
     def _choices(self, rule: RuleParts, known: Binding, free: Sequence[str]) -> Iterator[Binding]:
-        """The binding with a value for a variable that has none, or for those of a literal, each that it may take."""
+        """Extend the binding by a variable without a value, or by those of one literal, in all ways."""
         plain = {name: value for name, value in known.items() if not isinstance(value, Symbol)}
         if found := listed(rule.built_ins, plain, free, rule.types):
             yield from ({**known, found[0]: value} for value in found[1])
             return
-        making = next((atom for atom in rule.positive if atom.relation in self.rules.making
+        making = next((atom for atom in rule.positive if atom.relation in self.rules.computing
                        and any(name not in known for name in variables(atom))), None)  # fmt: skip
         if making is not None:
-            rows = self.made_rows(making.relation, self.pattern(making, known))
+            rows = self.computed_rows(making.relation, self.pattern(making, known))
             yield from (longer for row in rows if (longer := unified(making, row, known)) is not None)
             return
         totals = {arguments(atom)[-1]: atom for atom in rule.positive if atom.relation in self.rules.folds}
         inside = {each for atom in (*rule.positive, *rule.negative) for each in variables(atom)}
-        # What built-ins compute from others comes last, and before it the values of groups.
+        # Variables that built-ins compute come last, the values of groups before them.
         fields = fields_of(rule.built_ins, free)
         others = [each for each in free if (each in inside or each in fields) and each not in totals]
         name = first_to_fill(rule.built_ins, others or [each for each in free if each in totals] or free)
@@ -321,10 +322,10 @@ class Demand:
             values = (self.total(totals[name].relation, group, rule.types[name]),)
         elif rule.types[name].nullable and not self.is_joined(name, rule, twice=True):
             values = (*values, None)
-        yield from ({**known, name: value} for value in self._noted(values))
+        yield from ({**known, name: value} for value in self._registered(values))
 
-    def made_rows(self, view: str, pattern: Row) -> Iterator[Row]:
-        """The rows that rules for a view make, of those with these values in their first columns or `UNKNOWN`."""
+    def computed_rows(self, view: str, pattern: Row) -> Iterator[Row]:
+        """The rows that the rules of a view compute, with these values in their first columns; any for `UNKNOWN`."""
         seen = set[Row]()
         for rule in self.rules.by_view.get(view, ()):
             given: Binding | None = {}
@@ -337,20 +338,20 @@ class Demand:
                     seen.add(row)
                     yield row
 
-    def _noted(self, values: Iterable[Any]) -> Iterator[Any]:
+    def _registered(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, Symbol):
                 self.note(value)
             yield value
 
     def note(self, symbol: Symbol) -> None:
-        """Takes note of a symbol that conditions may name."""
+        """Register a symbol that conditions may name."""
         self.types[symbol.name] = symbol.type
         if symbol.is_fresh:
             self.fresh[symbol.name] = symbol
 
     def is_joined(self, name: str, rule: RuleParts, *, twice: bool = False) -> bool:
-        """Test whether a variable is in an atom beside the one that gives it its value."""
+        """Test whether a variable occurs in a second atom."""
         atoms = rule.positive if twice else (*rule.positive, *rule.negative)
         return len(list(columns_in(name, atoms))) > 1
 
@@ -361,8 +362,9 @@ class Demand:
         self.totals[name] = Symbol(name, type.required(), (view, len(group)), group=(view, group))
         return self.totals[name]
 
-    def settled(self, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, tuple[Condition, ...]]]:
-        """The binding with all that equations determine, and the conditions on symbols; nothing if a built-in fails."""
+    def with_equations(self, rule: RuleParts, binding: Binding) -> Iterator[tuple[Binding, tuple[Condition, ...]]]:
+        """Extend the binding by the values that equations determine, and find the conditions on symbols; nothing if a
+        built-in is false."""
         known, conditions, left, moved = dict(binding), list[Condition](), list(rule.built_ins), True
         while moved:
             moved = False
@@ -383,7 +385,7 @@ class Demand:
         yield known, tuple(dict.fromkeys(conditions))
 
     def _in_range(self, given: Binding) -> Iterator[Condition]:
-        """That what is computed of unsigned numbers is not below 0."""
+        """The conditions that computed unsigned numbers are not negative."""
         for value in given.values():
             if isinstance(value, Symbol) and value.term is not None and value.type.kind is Kind.UNSIGNED:
                 made = condition_of(Comparison(">=", value.term, Constant(0, value.type)), self.types)
@@ -391,7 +393,7 @@ class Demand:
                     yield made
 
     def _step(self, literal: Literal, known: Binding, types: Mapping[str, Type]) -> Binding | Condition | bool | None:
-        """One built-in: values that it determines, a condition, whether it holds; None if that is open."""
+        """Evaluate a built-in: the values that it determines, a condition, or its truth; None if it is undecided."""
         names = variables(literal)
         plain = {name: value for name, value in known.items() if not isinstance(value, Symbol)}
         if all(name in plain for name in names):
@@ -410,8 +412,8 @@ class Demand:
         return self._computed(literal, known, types)
 
     def narrowed(self, condition: Condition | bool, *, is_inserted: bool = False) -> Condition | bool:
-        """A condition without the sign that fresh values cannot have: they differ from each other, and from what their
-        families hold, unless rules compute them."""
+        """A condition without the signs that fresh values exclude: they differ from each other, and from the values of
+        their families, unless rules compute them."""
         if isinstance(condition, bool) or not isinstance(condition.subject, Linear):
             return condition
         border, symbols = condition.subject, [self.fresh.get(name) for name, _ in condition.subject.parts]
@@ -436,7 +438,7 @@ class Demand:
         return Condition(border, signs) if signs else False
 
     def equal(self, row: Row, wanted_row: Row) -> list[Condition] | None:
-        """The conditions with which a row with symbols is another; None if there are none."""
+        """The conditions with which a row with symbols equals another row; None if it cannot."""
         found = []
         for value, wanted in zip(row, wanted_row, strict=True):
             if isinstance(value, Symbol) and value != wanted and wanted is not None:
@@ -464,7 +466,7 @@ class Demand:
         return None
 
     def renamed(self, symbol: Symbol, called: Mapping[str, Symbol]) -> Symbol:
-        """A symbol with others in the place of the fresh values that it is, or is computed from."""
+        """Replace the fresh values that a symbol is, or is computed from."""
         if symbol.term is None:
             return called.get(symbol.name, symbol)
         made = substituted(symbol.term, {name: other.written for name, other in called.items()})
@@ -473,7 +475,7 @@ class Demand:
     def instance(
         self, head: Key, rule: RuleParts, binding: Binding, conditions: tuple[Condition, ...]
     ) -> Instance | None:
-        """The instance for a whole binding; None if it can never hold."""
+        """The instance of a complete binding; None if it can never hold."""
         nulls = {name for name, value in binding.items() if value is None}
         if nulls and any(self.is_joined(name, rule, twice=True) for name in nulls):
             return None
@@ -495,18 +497,18 @@ class Demand:
 
 def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
-    form = RequestRule(Clause(atom, (atom,), types), (request(INSERT, atom),), (), types)
+    form = RequestRule(Clause(atom, (atom,), types), (literal_of(INSERT, atom),), (), types)
     return RuleParts(form.clause, form.all_of, (), types, form, number, {})
 
 
 def _written(names: Iterable[str], known: Binding, types: Mapping[str, Type]) -> dict[str, Term]:
-    """The values of variables as conditions write them."""
+    """The values of variables as terms of conditions."""
     return {name: as_written(known[name], types[name]) for name in names}
 
 
-def question_names(question: InstanceQuery) -> list[str]:
-    """The variables whose values a question is given, in its order."""
-    return [column.name.removeprefix("c_") for column in question.input.columns[1:]]
+def _inputs_of(query: InstanceQuery) -> list[str]:
+    """The variables that are the input of a query, in its order."""
+    return [column.name.removeprefix("c_") for column in query.input.columns[1:]]
 
 
 def has_symbol(key: Key) -> bool:
@@ -514,7 +516,7 @@ def has_symbol(key: Key) -> bool:
 
 
 def unified(atom: Atom, row: Row, known: Mapping[str, Any]) -> Binding | None:
-    """The binding with which an atom is a row; None if there is none."""
+    """Match an atom with a row, which extends the binding; None if they do not match."""
     found = dict(known)
     for name, value in zip(arguments(atom), row, strict=True):
         if name in found and not are_same(found[name], value):

@@ -1,4 +1,4 @@
-"""A confirmed candidate as users read it: names for its fresh values, conditions on them, rows that move with them."""
+"""The description of a confirmed candidate: placeholders for fresh values, conditions on them, formulas in rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """Conditions on the fresh values of a candidate that are left `open`, and the types of all that they name."""
+    """Conditions on the fresh values of a candidate that are `open`, and the types of all symbols in them."""
 
     conditions: Conditions
     open: Mapping[str, Symbol]
@@ -65,7 +65,7 @@ class Description:
     program: GroundProgram
 
     def stated(self, model: Model, stated: Conditions) -> Stated:
-        """The conditions on the fresh values of a candidate that they do not determine."""
+        """The conditions on the fresh values that they do not determine."""
         symbols = symbols_of(model)
         types = {name: self.program.demand.types[name] for each in stated for name in names_of(each)}
         types |= {name: symbol.type for name, symbol in symbols.items()}
@@ -77,7 +77,7 @@ class Description:
         return Stated(shown, {name: symbol for name, symbol in symbols.items() if name not in fixed}, types)
 
     def _narrowed(self, stated: Conditions) -> dict[Subject, Signs]:
-        """The conditions without what fresh values cannot be."""
+        """The conditions without the signs that fresh values exclude."""
         found = {}
         for subject, signs in stated.items():
             made = self.program.demand.narrowed(Condition(subject, signs), is_inserted=True)
@@ -86,7 +86,7 @@ class Description:
         return found
 
     def named(self, trial: Trial, stated_: Stated) -> Found:
-        """The realization with names for its fresh values, in the order in which its rows have them."""
+        """The realization with placeholders for its fresh values, numbered in the order of its rows."""
         open_, types = stated_.open, stated_.types
         shown = self._with_constants_apart(trial, stated_)
         rows = sorted(((trial.concrete(key), key) for key in trial.model.insert), key=lambda each: repr(each[0]))
@@ -94,10 +94,10 @@ class Description:
         names = {name: f"?{number}" for number, name in enumerate(order, 1)}
         stated = without_implied(dict(shown), types)
         every = names | _field_names(stated, names)
-        told = {**types} | {every.get(name, name): type for name, type in types.items()}
+        type_of = {**types} | {every.get(name, name): type for name, type in types.items()}
         named = {each: signs for each, signs in stated.items() if every.keys() >= {*names_of(each)}}
-        called = all_replaced(named, {name: Variable(other) for name, other in every.items()}, told) or {}
-        texts = list(words(called, told))
+        called = all_replaced(named, {name: Variable(other) for name, other in every.items()}, type_of) or {}
+        texts = list(words(called, type_of))
         texts += [text for text in self._apart(open_, names, called) if text not in texts]
         texts += [text for text in self._negations(trial, names) if text not in texts]
         placeholders = tuple(Placeholder(names[name], open_[name].type, trial.values[name]) for name in order)
@@ -137,12 +137,12 @@ class Description:
         return rows, frozenset(open_)
 
     def _is_decided(self, condition: Condition, model: Model, shown: Conditions, types: Mapping[str, Any]) -> bool:
-        """Test whether the shown conditions decide another one, which may be on the values of groups."""
+        """Test whether the shown conditions decide another one, which can name values of groups."""
         left = with_totals({condition.subject: condition.signs}, self.program, model.true)
         return left is None or all(_is_decided(Condition(*each), shown, types) for each in left.items())
 
     def _with_constants_apart(self, trial: Trial, stated: Stated) -> dict[Subject, Signs]:
-        """The conditions, and that fresh values differ from others that are inserted into their families."""
+        """Add the conditions that fresh values differ from other values that are inserted into their families."""
         families, shown = self.program.families, dict(stated.conditions)
         if not any(symbol.is_fresh for symbol in stated.open.values()):
             return shown
@@ -162,7 +162,7 @@ class Description:
         return shown
 
     def _apart(self, open_: Mapping[str, Symbol], names: Mapping[str, str], stated: Conditions) -> Iterator[str]:
-        """That fresh values of one family differ, unless their conditions imply it."""
+        """The conditions that fresh values of one family differ, unless others imply it."""
         ordered = [name for name in names if name in open_]
         for place, one in enumerate(ordered):
             for other in ordered[place + 1 :]:
@@ -174,7 +174,7 @@ class Description:
                         yield f"{names[one]} != {names[other]}"
 
     def _negations(self, trial: Trial, names: Mapping[str, str]) -> Iterator[str]:
-        """That a row is absent which could be one of many stored ones: `!b(?1 * 2)`."""
+        """The conditions that a row is absent that could equal one of many stored ones: `!b(?1 * 2)`."""
         called = {name: Variable(other) for name, other in names.items()}
         for name, row in trial.negations:
             columns = self.program.rules.program.schemas[name].columns
@@ -192,7 +192,7 @@ def symbols_of(model: Model) -> dict[str, Symbol]:
 
 
 def _field_names(stated: Conditions, names: Collection[str]) -> dict[str, str]:
-    """Names for the fields of fresh records that no row has: `?1 = [7, ?2]`."""
+    """Names for the fields of fresh records that are in no row: `?1 = [7, ?2]`."""
     fields = dict.fromkeys(
         name
         for each in stated

@@ -1,8 +1,8 @@
-"""Families of columns: those whose values rules take for each other, and the domain of a variable over them.
+"""Families of columns that rules join, and the domains of variables.
 
-`access(P, R) :- member(P, T), granted(T, R)` takes teams of `member` for teams of `granted`: both columns are in one
-family. A fresh value of a family is a constant that no column of it holds; a variable ranges over the values that the
-columns of its family hold, those that rules and the request name there, and so many fresh ones.
+`access(P, R) :- member(P, T), granted(T, R)` joins the teams of `member` with those of `granted`: both columns are in
+one family. A fresh value of a family occurs in none of its columns. The domain of a variable has the values in the
+columns of its family, the constants of rules and the request there, and a bounded number of fresh values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from upshot.revise.rules import RuleParts, Rules, columns_in
 from upshot.syntax.ast import Comparison, Constant, Term, Variable
 
 MOST_FOUND = 8
-"""Values that equations give to variables of requested rows which other variables range over as well."""
+"""Values computed by equations for requested rows that are added to the domains."""
 
 
 class Families:
@@ -50,7 +50,7 @@ class Families:
                 self._named.setdefault(self.of((relation, place)), {})[value] = None
 
     def of(self, column: Column) -> Column:
-        """The column that stands for the family of a column."""
+        """The representative column of the family of a column."""
         parent = self._parent.get(column, column)
         if parent == column:
             return column
@@ -93,7 +93,7 @@ class Families:
 
     @cached_property
     def computed(self) -> frozenset[Column]:
-        """Families that rules compute values of: a symbol of one may turn out to be a value that the family holds."""
+        """Families with values that rules compute: a symbol in one can equal a value of the family."""
         return frozenset(
             self.of(column)
             for column, terms in self._head_terms.items()
@@ -102,18 +102,18 @@ class Families:
 
     @cached_property
     def _head_terms(self) -> dict[Column, list[Term]]:
-        """The terms of rules that give columns of views their values, but for those of the same family."""
+        """The terms that rules compute for columns of views, without variables that come from body atoms."""
         found: dict[Column, list[Term]] = {}
         for rule in self._rules.every:
             for name, column in cells([rule.head]):
-                handed = any(True for _ in columns_in(name, rule.positive))
+                is_joined = any(True for _ in columns_in(name, rule.positive))
                 term = Constant(rule.constants[name]) if name in rule.constants else Variable(name)
-                found.setdefault(column, []).extend([] if handed else [term])
+                found.setdefault(column, []).extend([] if is_joined else [term])
         return found
 
     @cached_property
     def _compared(self) -> dict[Column, Column]:
-        """Families whose values rules compare, or compute from each other: one that stands for all of them."""
+        """The representative of the families whose values rules compare, or compute from each other."""
         found: dict[Column, Column] = {}
 
         def join(families: Iterable[Column]) -> None:
@@ -132,30 +132,30 @@ class Families:
         return found
 
     def compared(self, family: Column) -> Column:
-        """The family that stands for all that rules compare with this one: values of others may be the same."""
+        """The representative of the families that rules compare with this one; values of others can be equal."""
         return self._compared.get(family, family)
 
     def base_columns(self, family: Column) -> list[Column]:
         return self._members.get(family, [])
 
     def variable(self, name: str, rule: RuleParts) -> Column:
-        """The family of a variable; of one that is in no atom, a family of its own."""
+        """The family of a variable; a variable in no atom has a family of its own."""
         column = next(columns_in(name, (*rule.positive, *rule.negative, rule.head)), None)
         return (f"rule {rule.number}", rule.names.index(name)) if column is None else self.of(column)
 
     def domain(self, name: str, rule: RuleParts) -> Iterator[Any]:
-        """The values that a variable of a rule may take: those of its own columns first."""
+        """The values of a variable of a rule: those of its own columns first."""
         yield from self._values(self._own_columns(name, rule), self.variable(name, rule), rule.types[name])
 
     def _own_columns(self, name: str, rule: RuleParts) -> list[Column]:
         return [column for column in columns_in(name, rule.positive) if self._rules.is_base(column[0])]
 
     def columns_of(self, name: str, rule: RuleParts) -> list[Column]:
-        """The columns of base relations whose values a variable may take."""
+        """The columns of base relations in the domain of a variable."""
         return list(dict.fromkeys((*self._own_columns(name, rule), *self.base_columns(self.variable(name, rule)))))
 
     def column_domain(self, column: Column, type: Type) -> Iterator[Any]:
-        """The values that a column may have."""
+        """The domain of a column."""
         own = [column] if self._rules.is_base(column[0]) else []
         yield from self._values(own, self.of(column), type)
 
@@ -185,15 +185,15 @@ class Families:
         yield from (fresh_symbol(family, type, number) for number in range(1, self.fresh + 1))
 
     def is_taken(self, value: Any, family: Column) -> bool:
-        """Test whether a value occurs in the family, or the request names it there: then it is not fresh."""
+        """Test whether a value occurs in the family or in the request: then it is not fresh."""
         return value in self._named.get(family, ()) or self._world.occurs(value, self._members.get(family, ()))
 
     def is_known(self, value: Any, family: Column) -> bool:
-        """Test whether a value is in the domain of the family by itself: then fresh values stand for others."""
+        """Test whether a value is in the domain of the family itself: fresh values differ from it."""
         return self.is_taken(value, family) or self.is_constant(value, family)
 
     def is_apart(self, key: Key) -> bool:
-        """Test whether a row has a fresh value that no column of its family holds or can come to hold."""
+        """Test whether a row has a fresh value that no column of its family can have."""
         return any(
             isinstance(value, Symbol)
             and value.is_fresh
@@ -203,7 +203,7 @@ class Families:
         )
 
     def note(self, key: Key) -> None:
-        """Adds the values of a row that equations gave to a rule to the domains, up to so many."""
+        """Add the values of a row that equations computed to the domains, at most `MOST_FOUND`."""
         for place, value in enumerate(key[1]):
             family = self.of((key[0], place))
             known = (self._named, self._constants, self._found)
@@ -219,7 +219,7 @@ class Families:
                 self.found += 1
 
     def is_constant(self, value: Any, family: Column) -> bool:
-        """Test whether rules or the bounds name a value in the family: it is in the domain, beside fresh values."""
+        """Test whether a value is a constant of rules in the family, or of the bounds: it is in the domain."""
         return value in self._constants.get(family, ()) or value in self._extra
 
 
@@ -229,7 +229,7 @@ def fresh_symbol(family: Column, type: Type, number: int) -> Symbol:
 
 
 def of_type(value: Any, type: Type) -> Any:
-    """The value as a type holds it; `UNKNOWN` if it is none of the type."""
+    """Convert a value to a type; `UNKNOWN` if it is no value of the type."""
     if value is None or value is UNKNOWN or (isinstance(value, datetime.datetime) and value.tzinfo is None):
         return UNKNOWN
     held, problem = fit(value, type)

@@ -1,13 +1,13 @@
 """The relevant ground program of a request: rows that can matter, instances of rules that derive them, groups.
 
-It is partial, and grows while the solver works. A row of a view is
+It is partial, and grows during the search. A row of a view is
 
-    unexpanded    nothing is known but whether it is there now; the solver may decide otherwise, which is a deviation
-    supported     the instances that derive it in the stored state are known; further ones are a deviation
-    exhausted     all instances are known that its demand finds
+    unexpanded    only its presence in the stored state is known; another truth value is a deviation
+    supported     the instances that derive it in the stored state are known; derivation by others is a deviation
+    exhausted     all instances that its demand finds are known
 
-A candidate with deviations is no realization yet: what deviates is expanded. What the solver decides without deviations
-is tried, and instances that the trial shows to be missing are added.
+A candidate with deviations is not tried yet: the deviating rows are expanded. A candidate without deviations is tried,
+and instances that the trial shows to be missing are added.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from upshot.revise.families import Families
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import INSERT, Key, Request, Row, World
-from upshot.revise.rules import GroupedView, Handed, RuleParts, Rules, arguments
+from upshot.revise.rules import GroupedView, InnerAggregate, RuleParts, Rules, arguments
 
 MOST_SUPPORTED = 1_000
-"""Instances that are looked for at a time of a row with the value of another group."""
+"""Instances that are added at a time for a row with the value of an inner aggregate."""
 
 
 class Stage(IntEnum):
@@ -44,7 +44,7 @@ Pattern = tuple[str, Row]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A row of the ground program. `depth` is how many insertions, each needed for the one before, lead to it."""
+    """A row of the ground program. `depth` is the length of the chain of insertions that needs it."""
 
     key: Key
     is_base: bool
@@ -54,7 +54,7 @@ class Node:
     instances: dict[Instance, None] = field(default_factory=dict)
     further: Iterator[Instance | None] | None = None
     lacks: int = 0
-    """The least number of rows that instances lack which are still to be found."""
+    """The least number of body rows that an instance not yet known can lack."""
 
     @property
     def level(self) -> float:
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class GroupNode:
-    """A group of an aggregate: the rows of it that are known, and where others come from."""
+    """A group of an aggregate: its known rows, and an iterator over further ones."""
 
     fold: GroupedView
     row: Row
@@ -74,7 +74,7 @@ class GroupNode:
     rows: dict[Key, None] = field(default_factory=dict)
     further: Iterator[Row] | None = None
     is_read: bool = False
-    """True if its stored rows are known."""
+    """True if its stored rows have been read."""
     is_exhausted: bool = False
 
 
@@ -91,14 +91,14 @@ class GroundProgram:
         self.subjects: dict[Subject, None] = {}
         self._equated: set[str] = set()
         self.denied: dict[Key, None] = {}
-        """Rows of constraints that must not come."""
+        """Rows of constraints that must not be derived."""
         self.staying: dict[Key, list[tuple[Condition, ...]]] = {}
-        """Of denied rows with symbols, the conditions with which each is a stored row: that may stay."""
+        """The conditions with which a denied row with symbols is a stored row, which may stay."""
         self.exclusive: dict[tuple[Key, Key], None] = {}
         """Rows that share a key."""
         self._by_key: dict[tuple[str, tuple[int, ...], Row], list[Key]] = {}
         self.total_constraints: frozenset[str] = frozenset()
-        """Constraints whose rows name values of groups: no other may come than the stored ones."""
+        """Constraints whose rows contain values of aggregates: only stored rows may remain."""
         self.negated: set[Key] = set()
         self._values_found = 0
         self.is_grown = True
@@ -111,17 +111,17 @@ class GroundProgram:
         return self.demand.totals
 
     def group_of(self, total: str) -> GroupNode | None:
-        """The group that comes to a value with this name, if it is known."""
+        """The group whose value has this name, if it is known."""
         return self.groups.get(self.totals[total].group or ("", ()))
 
     @property
     def determined(self) -> set[str]:
-        """Fresh values that equations may determine: those do not count as new."""
+        """Fresh values that equations can determine: they do not count as new."""
         found = {name for each in self.subjects if isinstance(each, Linear) and len(each.parts) > 1
                  for name, _ in each.parts}  # fmt: skip
         for group in self.groups.values():
             for _, row in group.rows:
-                amount = group.fold.folded(row)
+                amount = group.fold.amount_in(row)
                 if isinstance(amount, Symbol):
                     found.update(variables(amount.written))
         return found | self._equated
@@ -129,7 +129,8 @@ class GroundProgram:
     # ---- rows -------------------------------------------------------------------------------------------------------
 
     def want(self, key: Key, depth: int) -> Node:
-        """The node of a row, which is made if it is new. A shorter way to it lowers its depth and those below it."""
+        """The node of a row, created if it is new. A shorter chain of insertions lowers its depth, and that of its body
+        rows."""
         node = self.nodes.get(key)
         if node is not None:
             if depth < node.depth:
@@ -157,21 +158,21 @@ class GroundProgram:
             others.append(key)
 
     def views_in_order(self) -> Iterator[Node]:
-        """The rows of views that are not stored, also those that come meanwhile."""
+        """The rows of views that are not stored, including those added during the iteration."""
         place = 0
         while place < len(self._views):
             yield self._views[place]
             place += 1
 
     def deny(self, key: Key, depth: int) -> None:
-        """Takes note of a row of a constraint that must not come."""
+        """Add a row of a constraint that must not be derived."""
         self.want(key, depth)
         if key not in self.denied:
             self.denied[key] = None
             self.is_grown = True
 
     def note_staying(self) -> None:
-        """Takes note of the stored rows that denied rows with symbols may be, but for those that have to go."""
+        """Find the stored rows that denied rows with symbols can equal, except those that the request deletes."""
         for key in [each for each in self.denied if has_symbol(each) and each not in self.staying]:
             self.world.undo()
             stored = [] if self.families.is_apart(key) else self.demand.rows_like(*key)
@@ -182,7 +183,7 @@ class GroundProgram:
                 self.note(condition)
 
     def exclude(self, one: Key, other: Key, depth: int) -> None:
-        """Takes note of two rows that share a key."""
+        """Add two rows that share a key."""
         for key in (one, other):
             self.want(key, depth)
         if (one, other) not in self.exclusive and (other, one) not in self.exclusive:
@@ -190,7 +191,7 @@ class GroundProgram:
             self.is_grown = True
 
     def deny_totals(self, constraints: Iterable[str]) -> None:
-        """Finds the constraints of which all rows are denied together that differ in what groups come to."""
+        """Find the constraints whose rows contain values of aggregates: all values are denied together."""
         self.total_constraints = frozenset(
             name
             for name in constraints
@@ -204,7 +205,7 @@ class GroundProgram:
     # ---- instances --------------------------------------------------------------------------------------------------
 
     def add(self, instance: Instance) -> bool:
-        """Adds an instance; whether it was new."""
+        """Add an instance; return whether it is new."""
         node = self.nodes[instance.head]
         if instance in node.instances:
             return False
@@ -221,7 +222,7 @@ class GroundProgram:
         return True
 
     def note(self, condition: Condition) -> None:
-        """Takes note of the subject of a condition."""
+        """Register the subject of a condition."""
         if condition.signs == {0} and not self.is_constant(condition.subject):
             self._equated.update(names_of(condition.subject))
         if condition.subject not in self.subjects:
@@ -229,7 +230,7 @@ class GroundProgram:
             self.is_grown = True
 
     def is_constant(self, subject: Subject) -> bool:
-        """Test whether a subject compares a fresh value with a constant that rules name."""
+        """Test whether a subject compares a fresh value with a constant of rules."""
         if not isinstance(subject, Linear) or len(subject.parts) > 1:
             return False
         symbol = self.demand.fresh.get(subject.parts[0][0])
@@ -248,8 +249,8 @@ class GroundProgram:
         self.world.look_up(rows)
 
     def support(self, nodes: Iterable[Node], most: int) -> None:
-        """Finds the instances that derive rows in the stored state, and those of the rows of views that they rest on,
-        level by level, as long as there are not too many."""
+        """Add the instances that derive rows in the stored state, and those of stored rows in their bodies, level by
+        level, until there are more than `most`."""
         self.world.undo()
         frontier = [node for node in nodes if node.stage is Stage.UNEXPANDED]
         made = 0
@@ -270,7 +271,7 @@ class GroundProgram:
             frontier = [n for n in new if not n.is_base and n.is_stored and n.key[0] not in self.rules.folds]
 
     def expand(self, node: Node, most: int) -> int:
-        """Adds up to so many further instances for a row, of those that lack the fewest rows; how many."""
+        """Add at most `most` further instances for a row, those that lack the fewest rows first; their number."""
         self.world.undo()
         if node.stage is Stage.UNEXPANDED:
             self.demand.prefetch(node.key)
@@ -290,7 +291,7 @@ class GroundProgram:
         return count
 
     def _further(self, node: Node) -> Iterator[Instance | None]:
-        """The further instances; None between those that lack so many rows and those that lack more."""
+        """The further instances; None comes before each greater number of missing rows."""
         rules = [rule for rule in self.rules.by_view.get(node.key[0], ()) if rule.binding(node.key[1]) is not None]
         most = max((len(rule.positive) for rule in rules), default=0)
         start = node.lacks = 0 if has_symbol(node.key) else 1
@@ -304,7 +305,7 @@ class GroundProgram:
                     yield from self.demand.lack(node.key, rule, known, missing)
 
     def lacked(self, node: Node) -> list[Pattern] | None:
-        """Base rows of which every further instance of a row lacks one that is not stored; None if that is open."""
+        """Patterns of base rows of which each further instance lacks one; None if there are none."""
         found: list[Pattern] = []
         for rule in self.rules.by_view.get(node.key[0], ()):
             known = rule.binding(node.key[1])
@@ -328,13 +329,13 @@ class GroundProgram:
         group.depth = min(group.depth, depth)
 
     def want_row(self, group: GroupNode, row: Row, depth: int) -> None:
-        """Adds a row to a group, and the same row with whatever another group comes to in its place."""
+        """Add a row to a group, and its variants with other values of an inner aggregate."""
         fold, key = group.fold, (group.fold.below, row)
         keys = [key]
-        if fold.handed is not None and row[fold.handed.place] is not None:
-            type = self.rules.program.schemas[fold.below].columns[fold.handed.place].type
-            total = self.demand.total(fold.handed.view, tuple(row[place] for place in fold.handed.group), type)
-            keys += [fold.with_value(key, value) for value in (total, *fold.handed.otherwise)]
+        if fold.inner is not None and row[fold.inner.place] is not None:
+            type = self.rules.program.schemas[fold.below].columns[fold.inner.place].type
+            total = self.demand.total(fold.inner.view, tuple(row[place] for place in fold.inner.group), type)
+            keys += [fold.with_value(key, value) for value in (total, *fold.inner.default)]
         for each in keys:
             if each not in group.rows:
                 group.rows[each] = None
@@ -342,9 +343,9 @@ class GroundProgram:
             self.want(each, depth)
 
     def gather(self) -> None:
-        """Brings rows to the groups that they belong to, the stored ones and those wanted for another reason."""
+        """Add the stored rows, and the known rows, to their groups."""
         if self._values_found != self.families.found:
-            # Variables range over what equations gave to others.
+            # The domains have grown: all rows are expanded again.
             self._values_found = self.families.found
             for node in self.nodes.values():
                 node.further, node.stage = None, min(node.stage, Stage.SUPPORTED)
@@ -368,22 +369,22 @@ class GroundProgram:
                     if key not in group.rows:
                         self.want_row(group, key[1], self.nodes[key].depth)
         for group in list(self.groups.values()):
-            handed = group.fold.handed
-            if handed is not None:
+            inner = group.fold.inner
+            if inner is not None:
                 for key in list(group.rows):
-                    self._support_total(self.nodes[key], handed)
+                    self._support_total(self.nodes[key], inner)
         if not all(group.is_read for group in self.groups.values()):
             self.gather()
 
-    def _support_total(self, node: Node, handed: Handed) -> None:
-        """Finds the instances of a row with the value of another group that lack nothing but the rows of that."""
-        total = node.key[1][handed.place]
+    def _support_total(self, node: Node, inner: InnerAggregate) -> None:
+        """Add the instances of a row with the value of an inner aggregate that lack only the row of the aggregate."""
+        total = node.key[1][inner.place]
         is_open = isinstance(total, Symbol) and total.group is not None and node.key[0] not in self.rules.folds
         while is_open and node.stage is not Stage.EXHAUSTED and node.lacks < 2:
             self.expand(node, MOST_SUPPORTED)
 
     def expand_group(self, group: GroupNode, most: int) -> int:
-        """Adds up to so many rows that could come to a group; how many."""
+        """Add at most `most` rows that a group can gain; return their number."""
         self.world.undo()
         if group.further is None:
             group.further = self._further_rows(group)
@@ -402,8 +403,8 @@ class GroundProgram:
     def _further_rows(self, group: GroupNode) -> Iterator[Row]:
         fold, schema = group.fold, self.rules.program.schemas[group.fold.below]
         columns = [((fold.below, at), column.type) for at, column in enumerate(schema.columns)][fold.width :]
-        is_folded = fold.handed is not None and fold.below in self.rules.folds
-        is_made = fold.below in self.rules.making or (fold.handed is not None and not is_folded)
+        is_folded = fold.inner is not None and fold.below in self.rules.folds
+        is_made = fold.below in self.rules.computing or (fold.inner is not None and not is_folded)
         columns = columns[:-1] if is_folded else columns
         domains = [list(self._column_values(*each)) for each in columns if not is_made]
         if self.rules.is_base(fold.below) and self.limits.preferences.is_frozen(fold.below, INSERT):
@@ -414,7 +415,7 @@ class GroundProgram:
             type = schema.columns[-1].type
             found = ((*row, self.demand.total(fold.below, row, type)) for row in found)
         if is_made:
-            found = self.demand.made_rows(fold.below, group.row)
+            found = self.demand.computed_rows(fold.below, group.row)
         yield from (row for row in found if self.demand.fits((fold.below, row)))
 
     def _column_values(self, column: tuple[str, int], type: Any) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Groups of aggregates as rules of the solver: count, sum and mean as weights of rows, min and max by their rows.
 
-Where a row with a fresh amount is in a sum, the solver decides freely how the sum compares, and a witness is looked for
-that agrees; so it does where rows may come to the group that are not known yet. What a median, or any other function,
-comes to is always decided freely, and computed for each candidate.
+If a sum has a row with a fresh amount, or the group can gain rows that are not known yet, the solver chooses freely how
+the sum compares, and a witness must agree. The value of a median, or of any other function, is always chosen freely and
+computed for each candidate.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ LARGEST = 2**30
 
 
 class GroupRules:
-    """The rules of one group. `is_there` is true if the group has rows, `rest` if unknown rows come to it."""
+    """The rules of one group. `is_there` is true if the group has rows, `rest` if it gains unknown rows."""
 
     def __init__(self, solver: Solver, group: GroupNode) -> None:
         self._solver, self.group = solver, group
         fold = group.fold
-        self._rows = [(key, fold.folded(key[1])) for key in group.rows if fold.folded(key[1]) is not None]
+        self._rows = [(key, fold.amount_in(key[1])) for key in group.rows if fold.amount_in(key[1]) is not None]
         self.rest: int | None = None
         if not group.is_exhausted:
             self.rest = solver.atom()
@@ -54,7 +54,7 @@ class GroupRules:
             if solver.program.rules.is_base(fold.below):
                 solver.rule(None, [self.rest, -solver.other(fold.below)])
         elif fold.function not in ("min", "max") and any(map(has_symbol, group.rows)):
-            # With one more fresh value than allowed, any number of rows may come.
+            # With one more fresh value than permitted, the group can gain any number of rows.
             self.rest = solver.beyond()
         rows = [solver.truth(key) for key, _ in self._rows]
         self.is_there = solver.any_of([*rows, *([] if self.rest is None else [self.rest])])
@@ -63,27 +63,27 @@ class GroupRules:
 
     @property
     def free(self) -> int:
-        """Test whether the solver may decide the comparison of the group's value."""
+        """A literal that is true if the solver may choose how the value of the group compares."""
         if self._free is None:
             symbolic = [self._solver.truth(key) for key, value in self._rows if isinstance(value, Symbol)]
             self._free = self._solver.any_of([*symbolic, *([] if self.rest is None else [self.rest])])
         return self._free
 
     def equals(self, value: Any) -> int:
-        """A literal that is true if the group comes to a value."""
+        """A literal that is true if the group has a value."""
         number = number_of(value)
-        if number is None and not self.group.fold.is_followed:
+        if number is None and not self.group.fold.is_weighed:
             decided = self._solver.atom()
             self._solver.rule(decided, [], choice=True)
             return decided
         if number is None:
-            # Values without an order are folded by min and max of nothing else: no row has them.
+            # A value without an order is a minimum or maximum only of rows that have it.
             return self._solver.any_of([self._solver.truth(key) for key, each in self._rows if each == value])
         return self.compared(Linear((), number))[1]
 
     def compared(self, border: Linear) -> tuple[int, int, int]:
-        """Literals that are true if the value of the group is less than, equal to, greater than another: a number, or
-        for an extreme whatever moves with fresh values."""
+        """Literals that are true if the value of the group is less than, equal to, greater than a number; a minimum or
+        maximum is also compared with expressions of fresh values."""
         if border not in self._compared:
             is_extreme = self.group.fold.function in ("min", "max")
             self._compared[border] = self._extreme(border) if is_extreme else self._weighed(border.more)
@@ -101,7 +101,7 @@ class GroupRules:
             at_least, above = native
             fold = self.group.fold
             if fold.function == COUNT or (fold.function == "sum" and fold.type.kind is Kind.UNSIGNED):
-                # Further rows add to it.
+                # Further rows only increase the value.
                 solver.rule(None, [open_, less, at_least])
                 solver.rule(None, [open_, equal, above])
             elif fold.function == "sum" and fold.constant and number % Fraction(fold.constant):
@@ -112,9 +112,9 @@ class GroupRules:
         return less, equal, greater
 
     def _native(self, number: Fraction) -> tuple[int, int] | None:
-        """Literals for at least, and more than, a number; None if weights are too large, or are none."""
+        """Literals for at least, and more than, a number; None if clingo cannot add the weights."""
         plain = [(key, number_of(value)) for key, value in self._rows if not isinstance(value, Symbol)]
-        if not self.group.fold.is_followed or any(value is None for _, value in plain):
+        if not self.group.fold.is_weighed or any(value is None for _, value in plain):
             return None
         is_mean = self.group.fold.function == "mean"
         amounts = [(key, value - (number if is_mean else 0)) for key, value in plain if value is not None]
@@ -127,8 +127,8 @@ class GroupRules:
         return self._solver.at_least(limit, weights), self._solver.at_least(limit + 1, weights)
 
     def _once(self, amounts: Sequence[tuple[Key, Fraction]]) -> Iterator[tuple[int, Fraction]]:
-        """Literals for rows with their amounts; one for rows that cannot be there together."""
-        if self.group.fold.handed is None:
+        """Literals for rows with their amounts; one for rows that exclude each other."""
+        if self.group.fold.inner is None:
             yield from ((self._solver.truth(key), value) for key, value in amounts)
             return
         alike: dict[Key, tuple[list[int], Fraction]] = {}
@@ -137,7 +137,7 @@ class GroupRules:
         yield from ((self._solver.any_of(literals), value) for literals, value in alike.values())
 
     def _extreme(self, border: Linear) -> tuple[int, int, int]:
-        """Of the least value: one row below is enough to be less, none below and none at it to be greater."""
+        """Compare a minimum: one row below is enough for less; greater needs no row below and none equal."""
         solver = self._solver
         is_min = self.group.fold.function == "min"
         before = -1 if is_min else 1
@@ -151,12 +151,12 @@ class GroupRules:
         solver.rule(last, [self.is_there, -on, -beyond, *known])
         if self.rest is not None:
             solver.decide((less, equal, greater), [self.rest])
-            # Rows that come cannot take back what others do.
+            # Further rows cannot undo the effect of a known one.
             solver.rule(None, [beyond, self.rest, -first])
         return less, equal, greater
 
     def _row(self, key: Key, value: Any, side: int, border: Linear) -> list[int]:
-        """A literal for a row that is there and whose value lies on a side of a border; none if it does not."""
+        """A literal for a present row whose value lies on a side of a border; none if it cannot."""
         solver, demand = self._solver, self._solver.program.demand
         moving = linear_value(value, demand.types)
         if moving is not None:
@@ -173,11 +173,11 @@ class GroupRules:
         return [both]
 
 
-# ---- what groups come to in a candidate ----------------------------------------------------------------------------
+# ---- values of groups in a candidate ---------------------------------------------------------------------------------
 
 
 def with_totals(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> dict[Subject, Signs] | None:
-    """Conditions with what groups come to in the place of their symbols; None if that contradicts them."""
+    """Replace the symbols of groups in conditions by their values; None if that contradicts them."""
     kept: dict[Subject, Signs] = {}
     totals: dict[str, Linear] = {}
     for subject, signs in needed.items():
@@ -193,7 +193,7 @@ def with_totals(needed: Conditions, program: GroundProgram, true: Collection[Key
 
 
 def is_contradictory(needed: Conditions, program: GroundProgram, true: Collection[Key]) -> bool:
-    """Test whether conditions contradict what the groups that they name come to with their rows in a candidate."""
+    """Test whether conditions contradict the values of the groups that they name, in a candidate."""
     named = [name for each in needed for name in names_of(each) if name in program.totals]
     if not named or any(not isinstance(each, Linear) and {*named} & {*names_of(each)} for each in needed):
         return False
@@ -209,35 +209,35 @@ def is_contradictory(needed: Conditions, program: GroundProgram, true: Collectio
 
 
 def _has_equal_rows(group: GroupNode, true: Collection[Key], values: Mapping[str, Any]) -> bool:
-    """Test whether two rows of a sum or mean are one with these values of symbols: then it is another."""
+    """Test whether two rows of a sum or mean are equal with these values of symbols: then they count once."""
     rows = {group.fold.same(key)[1] for key in group.rows if key in true}
     plain = {tuple(values.get(v.name, v) if isinstance(v, Symbol) else v for v in row) for row in rows}
     return group.fold.function in ("sum", "mean") and len(plain) < len(rows)
 
 
 def total_value(total: Symbol, program: GroundProgram, true: Collection[Key]) -> Linear | None:
-    """The value of a group in a candidate, with symbols for fresh amounts; None if it is no such sum."""
+    """The value of a group in a candidate as an expression of fresh amounts; None if it is not linear."""
     group = program.group_of(total.name)
     return None if group is None else group_value(group, true, program.demand.types)
 
 
 def _is_undecided(total: Symbol, program: GroundProgram, true: Collection[Key]) -> bool:
-    """Test whether a fresh amount is in a group of which no conditions on it can be stated."""
+    """Test whether a group has a fresh amount on which no conditions can be stated."""
     group = program.group_of(total.name)
-    if group is None or group.fold.is_followed:
+    if group is None or group.fold.is_weighed:
         return False
-    return any(isinstance(group.fold.folded(key[1]), Symbol) for key in group.rows if key in true)
+    return any(isinstance(group.fold.amount_in(key[1]), Symbol) for key in group.rows if key in true)
 
 
 def group_value(group: GroupNode, true: Collection[Key], types: Mapping[str, Any]) -> Linear | None:
-    """The value of a group, with symbols for fresh amounts; None if it has no rows or is no sum of them."""
+    """The value of a group as an expression of fresh amounts; None if it has no rows or is not linear."""
     fold = group.fold
     rows = {fold.same(key): key[1] for key in group.rows if key in true}
-    amounts = [amount for row in rows.values() if (amount := fold.folded(row)) is not None]
-    if not fold.is_followed:
-        if not amounts or fold.amount is None or any(isinstance(each, Symbol) for each in amounts):
+    amounts = [amount for row in rows.values() if (amount := fold.amount_in(row)) is not None]
+    if not fold.is_weighed:
+        if not amounts or fold.amount_type is None or any(isinstance(each, Symbol) for each in amounts):
             return None
-        return linear_value(AGGREGATES[fold.function].python(amounts, fold.amount), types)
+        return linear_value(AGGREGATES[fold.function].python(amounts, fold.amount_type), types)
     made = [value for each in amounts if (value := linear_value(each, types)) is not None]
     if not made or len(made) < len(amounts):
         return None

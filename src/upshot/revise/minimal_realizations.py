@@ -4,9 +4,9 @@
                      ▲              │ deviates              │ none     │ unmet
                      └──────────────┴───────────────────────┴──────────┘
 
-The ground program is a relaxation at every moment: whatever it does not know, the solver may decide as it likes, and no
-realization costs less than the cheapest model. So the first candidate without deviations that a trial confirms is a
-cheapest realization, and with what contains it excluded the next one is the cheapest of the others.
+The ground program is always a relaxation: the solver chooses freely whatever it leaves open, so no realization costs
+less than the cheapest model. The first candidate without deviations that a trial confirms is a cheapest realization.
+With everything that contains it excluded, the next one is the cheapest of the others.
 """
 
 from __future__ import annotations
@@ -41,24 +41,25 @@ from upshot.syntax.ast import Variable
 Element = TypeVar("Element", bound=Hashable)
 
 SLICE = 0.05
-"""Seconds after which others may have their turn with the database."""
+"""Seconds of one slice of a search; between slices others use the database."""
 FIRST_PORTION, LARGEST_PORTION = 40, 4_000
 """Instances by which the ground program grows at a time."""
 FEW = 50
-"""Requested rows whose own violations of constraints are looked for at once."""
+"""The most requested rows whose violations of constraints are added at the start."""
 MOST_WITNESSES = 6
-"""Choices of values that are tried where the consequences of others cannot be computed."""
+"""Choices of values that are tried if the consequences of others cannot be computed."""
 MOST_COVERED = 20
-"""Choices of values that contain a realization which was found before, after which no others are tried."""
+"""Choices of values that are compared with known realizations."""
 MOST_BEYOND = 40
-"""Candidates beyond a bound that are tried before it is said that there may be others."""
+"""Candidates beyond a bound that are tried before realizations beyond it are called possible."""
 MOST_RENAMINGS = 200
-"""Ways to name the fresh values of a realization that are excluded with it."""
+"""Renamings of the fresh values of a realization that are excluded with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The insertions of a realization with symbols, and their conditions: it stands for all values that meet them."""
+    """The insertions of a realization with symbols, and their conditions: the realization for all values that satisfy
+    them."""
 
     rows: tuple[Key, ...]
     found: Found
@@ -67,7 +68,7 @@ class Form:
     families: Families
 
     def is_part_of(self, insert: frozenset[Key], delete: frozenset[Key]) -> bool:
-        """Test whether it is part of a change, with some values for its symbols."""
+        """Test whether it is part of a change, with some values of its symbols."""
         if not self.found.delete <= delete or len(self.rows) > len(insert):
             return False
         return self.found.insert <= insert or any(map(self._meets, self._matches(insert, 0, {})))
@@ -83,7 +84,8 @@ class Form:
                 yield from self._matches(insert, place + 1, longer)
 
     def _is_given(self, value: Any, wanted: Any, known: dict[str, Any]) -> bool:
-        """Match a value with another one; a symbol without a value takes it, a fresh one only if it is unknown."""
+        """Match a value with another one, which becomes the value of an unbound symbol; of a fresh one only if it does
+        not occur elsewhere."""
         if not isinstance(value, Symbol):
             return bool(value == wanted)
         if value.is_fresh and self.families.is_known(wanted, value.family):
@@ -101,7 +103,7 @@ class Form:
 
 @dataclass(slots=True)
 class Search:
-    """A search that goes a slice of time at a time. `constraints` are the relations to which no row may come."""
+    """A search that runs in slices of time. `constraints` are the relations that must not gain rows."""
 
     world: World
     rules: Rules
@@ -112,21 +114,21 @@ class Search:
     counts: dict[str, int] = field(default_factory=lambda: {"models": 0, "instances": 0, "candidates": 0})
     found: list[Found] = field(default_factory=list)
     reached: dict[str, None] = field(default_factory=dict)
-    """The bounds beyond which there are, or may be, others."""
+    """The bounds beyond which there are, or can be, other realizations."""
     is_exhausted: bool = False
     spent: float = 0.0
-    """The seconds that it took so far."""
+    """The seconds of all slices so far."""
     counted: frozenset[str] | None = None
-    """The views whose affected rows count where the fewest side effects come first; all if it is None."""
+    """The views whose affected rows count as side effects; all if it is None."""
     least: tuple[int, float] = (0, 0)
-    """The fewest other rows of the counted views that the changes of a realization still to be found affect, each by
-    itself, and the least cost of those with so many."""
+    """Lower bounds for the realizations not yet found: the number of rows of the counted views that their changes
+    affect one by one, and their cost."""
     limits: SearchLimits = field(init=False)
     _program: GroundProgram | None = None
     _solver: Solver | None = None
     _nogoods: list[Nogood] = field(default_factory=list)
     _blocked: int = 0
-    """The number of those that the solver knows."""
+    """The number of nogoods that the solver has."""
     _forms: list[Form] = field(default_factory=list)
     _effects: dict[Key, frozenset[Key]] = field(default_factory=dict)
     """The rows of views that a change affects by itself."""
@@ -151,7 +153,7 @@ class Search:
         return self._program
 
     def run(self, slice: float = SLICE, models: float = math.inf) -> Found | None:
-        """Goes on for a slice of time, in seconds, until that many models were examined altogether, or until a
+        """Continue for a slice of time, in seconds, until so many models have been examined altogether, or until a
         realization is found, which is returned. Nothing stays staged."""
         begun, left = time.monotonic(), self.bounds.seconds - self.spent
         try:
@@ -180,7 +182,7 @@ class Search:
     # ---- one candidate ----------------------------------------------------------------------------------------------
 
     def _step(self) -> Found | None:
-        """Takes the cheapest model, and makes a realization of it or the ground program larger."""
+        """Take the cheapest model: it becomes a realization, is excluded, or the ground program grows."""
         solver = self._current_solver()
         self._count("models")
         model = solver.cheapest(self._lifted)
@@ -202,7 +204,7 @@ class Search:
         return None
 
     def _is_enough(self) -> bool:
-        """Test whether so many candidates beyond the bounds failed that the rest stays undecided."""
+        """Test whether enough candidates beyond the bounds have failed."""
         self._lifted_candidates += 1
         return self._lifted_candidates > MOST_BEYOND
 
@@ -221,7 +223,7 @@ class Search:
         return self._solver
 
     def _note_effects(self) -> None:
-        """Tries each change by itself, where those with the fewest side effects come first."""
+        """Try each change by itself, if realizations with the fewest side effects come first."""
         if not self.preferences.least_side_effects:
             return
         asked = self.request.insert | self.request.delete
@@ -237,7 +239,7 @@ class Search:
         self.world.undo()
 
     def _expand(self, model: Model) -> None:
-        """Grows the ground program where the model deviates from what is known."""
+        """Expand the rows and groups at which the model deviates."""
         program, most = self.program, self._portion
         self._portion = min(2 * self._portion, LARGEST_PORTION)
         stored = [node for node in model.nodes if node.stage is Stage.UNEXPANDED and node.is_stored]
@@ -247,7 +249,7 @@ class Search:
         made = sum(1 + program.expand(node, most) for node in further)
         made += sum(1 + program.expand_group(group, most) for group in model.groups)
         if further:
-            # Rows that are as little known would be asked for soon, one after the other.
+            # Rows at the same level would be expanded soon, one after the other.
             with_last = any(self._has_last(node.key) for node in further)
             for node in program.views_in_order():
                 if made >= most:
@@ -262,7 +264,7 @@ class Search:
         return any(isinstance(value, Symbol) and value.name.endswith(last) for value in key[1])
 
     def _examined(self, solver: Solver, model: Model) -> Found | None:
-        """The realization that a candidate is; None if it is none, and then it does not come again."""
+        """Try a candidate: the realization, or None; then it is excluded or the ground program has grown."""
         needed = solver.needed(model, self._relevant(model))
         stated = with_totals(needed, self.program, model.true)
         if stated is None or is_contradictory(needed, self.program, model.true):
@@ -294,7 +296,7 @@ class Search:
         return None
 
     def _uncovered(self, model: Model, stated: Conditions) -> Iterator[dict[str, Any]]:
-        """Values of the symbols with which a candidate contains no realization that was found."""
+        """Values of the symbols with which a candidate contains no known realization."""
         if not symbols_of(model):
             yield {}
             return
@@ -304,7 +306,7 @@ class Search:
                 yield values
 
     def _exclude(self, model: Model, stated: Conditions, needed: Conditions) -> None:
-        """Excludes a candidate that has no values, or contains with all that were tried what was found."""
+        """Exclude a candidate that has no witness, or whose witnesses all contain known realizations."""
         is_covered = bool(self.found) and next(self._witnesses(model, stated), None) is not None
         if is_covered or not needed:
             self._nogoods.append(Nogood(model.changes, needed))
@@ -316,8 +318,8 @@ class Search:
             self._nogoods.append(Nogood(frozenset(), fewest))
 
     def _whole(self, model: Model, needed: Conditions) -> Nogood:
-        """A nogood of exactly this candidate; or of its groups, if it is their values that contradict conditions, and
-        of as few of those as do."""
+        """A nogood of exactly this candidate; or of its groups, if their values contradict a minimal set of
+        conditions."""
         needed = _fewest(needed, lambda some: is_contradictory(some, self.program, model.true))
         totals = [
             self.program.totals[name] for each in needed for name in names_of(each) if name in self.program.totals
@@ -329,7 +331,7 @@ class Search:
         return Nogood(frozenset(), needed, False, names, rows)
 
     def _tried(self, trial: Trial, stated: dict[Subject, Signs], needed: Conditions) -> Found | None:
-        """The realization that a staged candidate is; if it is none, what shows that is added to the program."""
+        """The realization of a staged candidate; if it is none, the instances that prove this are added."""
         model = trial.model
         unmet, conflicts = list(trial.unmet()), trial.conflicts()
         if not unmet and not conflicts:
@@ -350,7 +352,7 @@ class Search:
         return None
 
     def _foresee(self, known: int) -> None:
-        """Adds the violations of rows that repairs would insert, up to a portion, where a query costs little."""
+        """Add the violations of rows that repairs can insert, up to a portion, on an engine where queries are cheap."""
         nodes, made = self.program.nodes, 0
         self.world.undo()
         trial = Trial(self.world, self.program, self.constraints, Model(frozenset(), frozenset(), frozenset(), {}), {})
@@ -370,30 +372,29 @@ class Search:
         """The subjects of conditions whose symbols all occur in the candidate."""
         symbols = {value for key in model.true for value in key[1] if isinstance(value, Symbol)}
         alive = {each.name for each in symbols}
-        # Fields that no row has by themselves are part of a record that one has.
+        # The fields of a record occur with it.
         alive |= {name for each in symbols if each.type.kind is Kind.RECORD for name in variables(each.written)}
         alive |= set(self.program.totals)
         found = [each for each in model.signs if alive.issuperset(names_of(each)) and model.signs[each] != 2]
         return [each for each in found if not self._is_native(each, model)]
 
     def _is_native(self, subject: Subject, model: Model) -> bool:
-        """Test whether the solver decides the sign of a subject by itself: comparisons of groups without fresh
-        amounts."""
+        """Test whether the solver computes the sign of a subject: a comparison of a group without fresh amounts."""
         names = names_of(subject)
         totals = [name for name in names if name in self.program.totals]
         if len(totals) != 1:
             return False
         group = self.program.group_of(totals[0])
-        if group is not None and not group.fold.is_followed:
+        if group is not None and not group.fold.is_weighed:
             return False
         if group is not None and group.fold.function in ("min", "max"):
             return True
         if len(names) > 1 or group is None:
             return len(names) == 1
-        return not any(isinstance(group.fold.folded(k[1]), Symbol) for k in group.rows if k in model.true)
+        return not any(isinstance(group.fold.amount_in(k[1]), Symbol) for k in group.rows if k in model.true)
 
     def _witnesses(self, model: Model, stated: Conditions) -> Iterator[dict[str, Any]]:
-        """Values of the symbols that meet the conditions: fresh ones, but for those that equations determine."""
+        """Values of the symbols that satisfy the conditions; fresh unless equations determine them."""
         symbols = symbols_of(model)
         names = {*symbols, *(name for each in stated for name in names_of(each))}
         types = {name: self.program.demand.types[name] for name in names}
@@ -439,7 +440,7 @@ class Search:
         self._forms.append(
             Form(tuple(sorted(trial.model.insert, key=repr)), made, stated, shown.types, self.program.families)
         )
-        # With other values for those that are determined, more changes may be a realization as well.
+        # With other values for the determined symbols, the same changes can be part of other realizations.
         determined = symbols_of(trial.model).keys() - shown.open.keys()
         signs = {each: own for each, own in needed.items() if determined.intersection(names_of(each))}
         self._nogoods += self._renamings(trial.model, signs)
@@ -449,8 +450,8 @@ class Search:
         return made
 
     def _has_too_many(self, stated: Stated) -> bool:
-        """Test whether there are more fresh values than allowed, apart from those that equations determine; columns
-        that nothing joins or compares share them."""
+        """Test whether there are more fresh values than permitted, not counting those that equations determine. Columns
+        that are not joined or compared share them."""
         conditions = stated.conditions.items()
         determined = {min(names_of(each)) for each, signs in conditions if signs == {0} and len(names_of(each)) > 1}
         families = Counter(
@@ -465,7 +466,7 @@ class Search:
         return too_many and "new values" not in self._lifted
 
     def _renamings(self, model: Model, signs: Conditions) -> Iterator[Nogood]:
-        """Blocks for a realization, whatever its fresh values are called."""
+        """The nogoods of a realization under all renamings of its fresh values."""
         fresh = self.program.demand.fresh
         families: dict[Column, dict[str, Symbol]] = {}
         for symbol in symbols_of(model).values():
@@ -492,7 +493,7 @@ class Search:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def _conclude(self, model: Model | None) -> bool:
-        """Goes on to see what lies beyond the bounds, once nothing is left within them; whether that is known."""
+        """Lift the next bound when no model is left, to find out whether there are realizations beyond it."""
         if self._checks is None:
             assert model is None, "something is left"
             if self._is_request():
@@ -512,7 +513,7 @@ class Search:
         return True
 
     def _is_request(self) -> bool:
-        """Test whether the requested changes are a realization by themselves: all others contain it."""
+        """Test whether the request itself is a realization: all others contain it."""
         found = [each for each in self.found if each.insert <= self.request.insert]
         return any(each.delete <= self.request.delete for each in found)
 
@@ -525,7 +526,7 @@ class Search:
                 yield ("new values", "rounds", "size")
 
     def _note_sums(self) -> None:
-        """Sums, means and medians can be made up of endlessly many amounts."""
+        """Report sums, means and medians that infinitely many amounts can add up to."""
         for group in self.program.groups.values():
             fold = group.fold
             is_open = any(not self.program.nodes[key].is_stored for key in group.rows)
@@ -555,7 +556,7 @@ class Search:
 
 
 def _fewest(stated: Conditions, is_enough: Callable[[Conditions], bool]) -> dict[Subject, Signs]:
-    """A minimal part of these conditions that is enough; all of them if even they are not."""
+    """A minimal sufficient part of conditions; all of them if even these are not sufficient."""
     left = dict(stated)
     for each in stated if is_enough(left) else ():
         fewer = {subject: signs for subject, signs in left.items() if subject != each}
@@ -567,13 +568,13 @@ def _fewest(stated: Conditions, is_enough: Callable[[Conditions], bool]) -> dict
 
 
 def minimal(sets: Iterable[frozenset[Element]]) -> list[frozenset[Element]]:
-    """The sets that contain no other, in their order."""
+    """The minimal sets, in their order."""
     listed = list(dict.fromkeys(sets))
     return [each for each in listed if not any(other < each for other in listed)]
 
 
 def minimal_choices(sets: Collection[frozenset[Element]]) -> set[frozenset[Element]]:
-    """The smallest sets that have an element in common with each of the given ones."""
+    """The minimal hitting sets: they share an element with each of `sets`."""
     found: list[frozenset[Element]] = [frozenset()]
     for each in sorted(sets, key=len):
         met = [choice for choice in found if not choice.isdisjoint(each)]

@@ -1,6 +1,6 @@
 """Values of types with an order as numbers, and linear expressions of them.
 
-Dates are days and texts fractions, so that all values are compared alike; only numbers are computed with.
+Dates are days and texts are fractions, so that all values are compared in the same way.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from upshot.rewrite.normalize.term_type import term_type
 from upshot.syntax.ast import Call, Constant, Term, Variable
 
 LETTERS = 0x110001
-"""Letters there are, and none."""
+"""The number of characters, and one for the end of a text."""
 LONGEST = 40
-"""Letters of a text that has a place; longer ones are compared as they are."""
+"""The greatest length of a text that is represented by a number."""
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def number_of(value: Any) -> Fraction | None:
-    """The place of a value in the order of its type; None if it has none."""
+    """The number of a value in the order of its type; None if it has none."""
     match value:
         case bool() | None:
             return None
@@ -48,7 +48,7 @@ def number_of(value: Any) -> Fraction | None:
 
 
 def unit(type: Type) -> Fraction | None:
-    """The distance between two values of a type that follow each other; None where there are always others between."""
+    """The distance of adjacent values of a type; None for a dense order."""
     match type.kind:
         case Kind.NUMBER | Kind.UNSIGNED | Kind.DATE | Kind.TIMESTAMP:
             return Fraction(1)
@@ -81,7 +81,7 @@ _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 def value_at(number: Fraction, type: Type) -> Any:
-    """The value of a type at a place of its order; None if it has none there."""
+    """The value of a type with a number; None if there is none."""
     low, high = extent(type)
     if (low is not None and number < low) or (high is not None and number > high):
         return None
@@ -105,7 +105,7 @@ def value_at(number: Fraction, type: Type) -> Any:
 
 
 def text_at(number: Fraction) -> str | None:
-    """The text with this place in the order of texts."""
+    """The text with this number."""
     letters = list[str]()
     while number:
         number *= LETTERS
@@ -132,7 +132,7 @@ EXACT = frozenset({Kind.NUMBER, Kind.UNSIGNED})
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The sum of so much of each fresh value, by name, and of a number."""
+    """A linear expression: fresh values, by name, with factors (`parts`), plus a number (`more`)."""
 
     parts: tuple[tuple[str, Fraction], ...]
     more: Fraction = Fraction(0)
@@ -167,14 +167,14 @@ class Linear:
         return self.plus(other.times(Fraction(-1)))
 
     def replaced(self, given: Mapping[str, Linear]) -> Linear:
-        """The same with other expressions in the place of fresh values."""
+        """Substitute expressions for fresh values."""
         made = number(self.more)
         for name, factor in self.parts:
             made = made.plus(given.get(name, new_value(name)).times(factor))
         return made
 
     def solved(self, name: str) -> Linear:
-        """The value of one of its parts with which it comes to 0."""
+        """The value of one fresh value for which the expression is 0."""
         rest = Linear(tuple(each for each in self.parts if each[0] != name), self.more)
         return rest.times(-1 / dict(self.parts)[name])
 
@@ -188,7 +188,7 @@ def number(value: Fraction) -> Linear:
 
 
 def linear_of(term: Term, types: Mapping[str, Type], known: Mapping[str, Linear | None] | None = None) -> Linear | None:
-    """A term as a linear expression of its variables, of which some are `known` as others; None if it is none."""
+    """A term as a linear expression, with `known` expressions for some variables; None if it is not linear."""
     match term:
         case Variable(name):
             return known[name] if known and name in known else new_value(name)
@@ -217,7 +217,7 @@ def _computed(function: str, args: list[Linear | None]) -> Linear | None:
 
 
 def as_term(value: Linear, type: Type) -> Term:
-    """A linear expression as programs write it."""
+    """A linear expression as a term."""
     term: Term | None = None
     for name, factor in value.parts:
         part: Term = Variable(name)
@@ -231,7 +231,7 @@ def as_term(value: Linear, type: Type) -> Term:
 
 
 def in_words(value: Linear) -> str:
-    """A value as a program computes it.
+    """The text of a linear expression.
 
     >>> in_words(new_value("?1").plus(number(Fraction(-19))))
     '?1 - 19'

@@ -1,5 +1,4 @@
-"""Symbols, which stand for values while candidates are looked for, and placeholders, which stand for them in
-realizations, with the witnesses that those were proven with."""
+"""Symbols: undecided values in the search. Placeholders and formulas: such values in realizations."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from upshot.syntax.ast import Term, Variable
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Symbol:
-    """A value that is not decided on: a fresh constant of a family, what a group comes to, or what a rule computes from
-    other symbols (`term`). Conditions name it as a variable."""
+    """An undecided value: a fresh constant of a family, the value of a `group`, or a `term` of other symbols. In
+    conditions it is a variable."""
 
     name: str
     type: Type = field(compare=False)
@@ -29,7 +28,7 @@ class Symbol:
 
     @property
     def written(self) -> Term:
-        """The symbol as conditions write it."""
+        """The symbol as a term of conditions."""
         return Variable(self.name) if self.term is None else self.term
 
     def __hash__(self) -> int:
@@ -65,7 +64,7 @@ class Formula:
 
 
 def by_place(placeholders: Sequence[Placeholder]) -> Callable[[Row], str]:
-    """The order of rows with placeholders: that of rows with witnesses, as if those came in the order of the names."""
+    """A sort key of rows with placeholders: by witnesses, as if these were in the order of the names."""
     places: dict[str, str] = {}
     for kind in {each.type.kind for each in placeholders}:
         alike = [each for each in placeholders if each.type.kind is kind]

@@ -1,4 +1,4 @@
-"""A request: facts to make true and false, the relations that may change and their costs, the bounds of the search."""
+"""A request: rows to insert and delete, the relations that may change and their costs, the bounds of the search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSERT, DELETE = "+", "-"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Facts that are to be there, and facts that are not to be there, after the change."""
+    """Rows that must be present, and rows that must be absent, after the change."""
 
     insert: frozenset[Key]
     delete: frozenset[Key]
@@ -32,9 +32,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """`frozen`: pairs of a base relation and a sign that may not be touched so. `cost`: the price of one change, by the
-    same pairs; 1 where none is named. With `least_side_effects` the number of other rows of views that changes affect
-    counts before their price."""
+    """`frozen`: pairs of a base relation and a sign; such changes are not permitted. `cost`: the price of one change by
+    such pairs; the default is 1. With `least_side_effects` the number of other rows of views that changes affect counts
+    before their price."""
 
     frozen: frozenset[tuple[str, str]] = frozenset()
     cost: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Preferences:
 
 
 class World(Protocol):
-    """A database in which changes can be tried: `stage` makes them and propagates them, `undo` takes them back. Queries
-    (`ask_all`, `holds`) read the state that is staged, `stored` the committed one."""
+    """A database in which changes can be tried: `stage` applies and propagates them, `undo` reverts them. Queries
+    (`ask_all`, `holds`) read the staged state, `stored` the committed one."""
 
     is_local: bool
 
@@ -67,7 +67,7 @@ class World(Protocol):
         """The rows that the staged change inserts into a relation."""
 
     def affected(self) -> frozenset[Key]:
-        """The rows of views that users know which the staged change inserts or deletes."""
+        """The rows of users' views that the staged change inserts or deletes."""
 
     def key_conflicts(self) -> Sequence[tuple[Key, Key]]:
         """Pairs of rows that share a key in the staged state."""
@@ -76,14 +76,14 @@ class World(Protocol):
     def holding(self, keys: Sequence[Key]) -> list[bool]: ...
     def stored(self, key: Key) -> bool: ...
     def look_up(self, keys: Iterable[Key]) -> None:
-        """Looks up together which rows are stored."""
+        """Look up together which rows are stored."""
 
     def ask_all(self, asked: Sequence[tuple[InstanceQuery, list[Row]]]) -> list[Rows]: ...
     def look_up_columns(self, columns: Iterable[Column]) -> None:
-        """Takes note of columns whose values are read together with the next answers, where that saves a job."""
+        """Register columns whose values are read together with the next answers, where that saves a job."""
 
     def column(self, relation: str, place: int) -> Iterable[Any]:
-        """The committed values of a column of a base relation, each once; in order, if they are not very many."""
+        """The distinct committed values of a column of a base relation; in order, if there are not very many."""
 
     def occurs(self, value: Any, columns: Iterable[Column]) -> bool:
         """Test whether one of these columns of base relations has the value in a committed row."""

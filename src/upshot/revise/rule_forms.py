@@ -1,16 +1,14 @@
-"""Forms of rules that give the same rows and smaller ground programs.
+"""Rewritings of rules that make ground programs smaller.
 
-`path(X, Z) :- path(X, Y), path(Y, Z)` would have rows of the view demanded from rows of the view, in all the ways a
-chain can be cut in two; `path(X, Z) :- path(X, Y), edge(Y, Z)` means the same and decides on a base row each step.
+`path(X, Z) :- path(X, Y), path(Y, Z)` demands rows of the view from rows of the view, for each way to cut a chain in
+two. The equivalent `path(X, Z) :- path(X, Y), edge(Y, Z)` chooses one base row in each step.
 
-`overdrawn(A) :- balance(A, S), S < 0` would have a value demanded that only the aggregate can tell; with the rules of
-`balance` in its place, the aggregate itself is in the body, and the comparison is a test of its group. So it is with
-values that rules compute.
+`overdrawn(A) :- balance(A, S), S < 0` demands a row with a value that only the aggregate knows. Unfolding `balance`
+brings the aggregate itself into the body, where its value is compared. So do values that rules compute.
 
     p(R), "[]"("", R), X = .number(R, 0)        p(R), R = "[]"("P(number, symbol)", X, F)
 
-A record that a rule takes apart becomes an equation that can be solved either way: the fields determine the record and
-it determines them.
+Accesses to a record become one equation that can be solved in both directions: for the record and for its fields.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ MOST = 64
 
 
 def linear_clauses(program: CheckedProgram) -> tuple[Clause, ...]:
-    """The clauses of the program with linear recursion where that is the same, over the relations it has."""
+    """The clauses of the program, with linear recursion where an equivalent one is known, without new relations."""
     clauses = program.clauses
     for view in dict.fromkeys(clause.head.relation for clause in program.clauses):
         found = linearize(program, view)
@@ -50,8 +48,8 @@ def linear_clauses(program: CheckedProgram) -> tuple[Clause, ...]:
 
 
 def _without_exits(linear: CheckedProgram, view: str, exits: str) -> list[Clause] | None:
-    """The clauses of a linear view, with the rules without recursion in place of the view that was made of them; None
-    where they cannot stand there."""
+    """The clauses of a linear view with its auxiliary view of non-recursive rules unfolded; None if that is not
+    possible."""
     own = [clause for clause in linear.clauses if clause.head.relation == view]
     if not exits:
         return own
@@ -69,7 +67,7 @@ def _without_exits(linear: CheckedProgram, view: str, exits: str) -> list[Clause
 
 
 def reached(start: Iterable[Item], steps: Callable[[Item], Iterable[Item]]) -> set[Item]:
-    """Everything that steps lead to from these, themselves included."""
+    """The reflexive and transitive closure of `steps` from `start`."""
     found = set(start)
     left = list(found)
     while left:
@@ -80,7 +78,7 @@ def reached(start: Iterable[Item], steps: Callable[[Item], Iterable[Item]]) -> s
 
 
 def cells(atoms: Iterable[Atom]) -> Iterator[tuple[str, Column]]:
-    """The variables that are arguments of these atoms, each with its column."""
+    """The variables among the arguments of atoms, with their columns."""
     for atom in atoms:
         for place, term in enumerate(atom.args):
             if isinstance(term, Variable):
@@ -88,8 +86,7 @@ def cells(atoms: Iterable[Atom]) -> Iterator[tuple[str, Column]]:
 
 
 def made_columns(clauses: Iterable[Clause]) -> frozenset[Column]:
-    """The columns whose values rules make: those of aggregates, constants, what is computed, and where such values
-    are handed on."""
+    """The columns with values that rules compute (aggregates, constants, built-ins), or pass on."""
     clauses = list(clauses)
     found: set[Column] = set()
     for clause in clauses:
@@ -110,7 +107,7 @@ def made_columns(clauses: Iterable[Clause]) -> frozenset[Column]:
 
 
 def made_names(clause: Clause, columns: Container[Column]) -> set[str]:
-    """The variables of a clause whose values come from these columns, or are computed from such."""
+    """The variables of a clause with values from these columns, or computed from them."""
     atoms = (each for each in (clause.head, *clause.body) if isinstance(each, Atom))
     names = {name for name, column in cells(atoms) if column in columns}
     for literal in clause.body:
@@ -120,7 +117,7 @@ def made_names(clause: Clause, columns: Container[Column]) -> set[str]:
 
 
 def unfolded_clauses(clauses: Sequence[Clause], program: CheckedProgram) -> tuple[Clause, ...]:
-    """The clauses, with the rules of views that make values in place of their uses, where they can stand there."""
+    """Unfold views that compute values, where that is possible."""
     columns = made_columns(clauses)
     folds = {clause.head.relation for clause in clauses if aggregate_of(clause) is not None}
     carrying = {relation for relation, _ in columns} - folds - _recursive(clauses)
@@ -188,7 +185,7 @@ def _is_implied(literal: Atom, other: Atom, counts: Counter[str]) -> bool:
 
 
 def _occurrences(literal: Literal) -> Iterator[str]:
-    """The variables of a literal, as often as its arguments have them."""
+    """The variables of a literal, once for each occurrence."""
     if isinstance(literal, Atom):
         for term in literal.args:
             yield from variables(term)
@@ -200,7 +197,7 @@ def _occurrences(literal: Literal) -> Iterator[str]:
 
 
 def whole_structures(clause: Clause) -> tuple[Clause, tuple[Literal, ...]]:
-    """The clause with one equation for each record that it takes apart, and the literals that it replaces."""
+    """Replace the accesses to each record by one equation; the clause, and the replaced literals."""
     body, types, parts = list(clause.body), dict(clause.types), list[Literal]()
     while (found := next((each for test in body if (each := _branch(test, types))), None)) is not None:
         test, record, name, branch = found
@@ -234,7 +231,7 @@ def whole_structures(clause: Clause) -> tuple[Clause, tuple[Literal, ...]]:
 
 
 def _made(literal: Literal, record: str, shape: str) -> tuple[Term, ...] | None:
-    """The fields that a record of this form is made of."""
+    """The fields of an equation that constructs the record in this form."""
     match literal:
         case Comparison("=", Variable(name), Call("[]", (Constant(own), *args))) | Comparison(
             "=", Call("[]", (Constant(own), *args)), Variable(name)
@@ -245,7 +242,7 @@ def _made(literal: Literal, record: str, shape: str) -> tuple[Term, ...] | None:
 
 
 def fields_of(literals: Sequence[Literal], free: Collection[str]) -> frozenset[str]:
-    """The variables in fields of records that have no value: a new record is made from new fields."""
+    """The field variables of records without a value: a fresh record has fresh fields."""
     return frozenset(
         name
         for each in literals
@@ -256,7 +253,7 @@ def fields_of(literals: Sequence[Literal], free: Collection[str]) -> frozenset[s
 
 
 def _branch(literal: Literal, types: Mapping[str, Type]) -> tuple[Literal, str, str, TypeBranch] | None:
-    """A test of the form of a record whose definition is known: the record, its type and the form."""
+    """Match a test of the form of a record: the literal, the record, its type and the form."""
     match literal:
         case Test("[]", (Constant(tag), Variable(record))) if known := structures(types[record].definition):
             structure = next(iter(known.values()))
@@ -285,7 +282,7 @@ class _Access:
         return any(self.matches(part) for term in terms_of(literal) for part in subterms(term))
 
     def replaced(self, literal: Literal, by: Term) -> Literal:
-        """The literal with a term in the place of the field."""
+        """Replace the access in a literal by a term."""
 
         def visit(node: Term, inner: tuple[Term, ...]) -> Term:
             if self.matches(node):
@@ -298,7 +295,7 @@ class _Access:
 
 
 def _other(literal: Literal, access: _Access) -> Term | None:
-    """The side of an equation that is equal to a field."""
+    """The other side of an equation with a field access."""
     match literal:
         case Comparison("=", term, other) | Comparison("=", other, term) if access.matches(other):
             return term

@@ -43,21 +43,21 @@ COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """The column of a view, `place`, that holds what a group of another `view` comes to: which one, the columns `group`
-    say. `otherwise` has what it holds for groups without rows, if those are in the view. No two rows differ in the
-    column only."""
+class InnerAggregate:
+    """The column `place` of a view has the values of another aggregate, `view`, of the group in the columns `group`;
+    `default` has its value for groups without rows, if the view has rows for them. No two rows differ only in this
+    column."""
 
     place: int
     view: str
     group: tuple[int, ...]
-    otherwise: tuple[Any, ...] = ()
+    default: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedView:
-    """`view` has the groups, which are the first `width` columns, and the values of a `function` of the rows of
-    `below`. What is folded is the column `target` of them, or the same `constant` for each; of neither, rows count."""
+    """An aggregate: the first `width` columns of `view` are the groups of the rows of `below`; its last column has the
+    value of `function` over their column `target`, or over a `constant` for each row; else rows are counted."""
 
     view: str
     below: str
@@ -66,35 +66,35 @@ class GroupedView:
     type: Type
     target: int | None = None
     constant: Any = None
-    amount: Type | None = None
-    """The type of what is folded, if that is a column."""
-    handed: Handed | None = None
-    """The column of `below` that holds what other groups come to, if it is not folded."""
+    amount_type: Type | None = None
+    """The type of the column `target`."""
+    inner: InnerAggregate | None = None
+    """The column of `below` with values of another aggregate, unless it is the target."""
 
     @property
-    def is_followed(self) -> bool:
-        """Test whether the solver knows the function; it decides freely what groups of any other come to."""
+    def is_weighed(self) -> bool:
+        """Test whether the solver computes the function; for others it chooses any value, and a trial decides."""
         return self.function in (COUNT, "sum", "mean", "min", "max")
 
     def same(self, key: Key) -> Key:
-        """The key of rows of which at most one can be present."""
-        return key if self.handed is None else self.with_value(key, None)
+        """A representative of the rows of which at most one can be present."""
+        return key if self.inner is None else self.with_value(key, None)
 
     def with_value(self, key: Key, value: Any) -> Key:
-        """A row of `below` with another value of the column that is handed on."""
-        assert self.handed is not None, "there is one"
+        """A row of `below` with another value of the inner aggregate."""
+        assert self.inner is not None, "there is one"
         relation, row = key
-        return relation, (*row[: self.handed.place], value, *row[self.handed.place + 1 :])
+        return relation, (*row[: self.inner.place], value, *row[self.inner.place + 1 :])
 
-    def folded(self, row: Row) -> Any:
-        """The value that a row adds to the fold; None if nothing."""
+    def amount_in(self, row: Row) -> Any:
+        """The value of a row in the aggregate; None if it has none."""
         if self.function == COUNT:
             return 1
         return self.constant if self.target is None else row[self.target]
 
 
 def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> GroupedView | None:
-    """The fold that a clause in normal form is, if it is one."""
+    """The aggregate that a clause in normal form defines, if it defines one."""
     aggregate = aggregate_of(clause)
     if aggregate is None:
         return None
@@ -107,7 +107,7 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> GroupedView | None
         case Variable() as variable:
             place = inner.args.index(variable)
             amount = schemas[inner.relation].columns[place].type
-            return GroupedView(view, inner.relation, aggregate.function, width, type, place, amount=amount)
+            return GroupedView(view, inner.relation, aggregate.function, width, type, place, amount_type=amount)
         case Constant(value):
             return GroupedView(view, inner.relation, aggregate.function, width, type, None, value)
         case _:
@@ -119,8 +119,8 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> GroupedView | None
 
 @dataclass(frozen=True, eq=False)
 class RuleParts(RequestRule):
-    """A rule and what it asks of its body, as the search takes it. The atoms of its `form` have variables only: those
-    that stand for `constants` are compared with them, so that a fresh value in their place is compared as well."""
+    """A rule in the form that the search reads. Its atoms have variables only: `constants` are replaced by variables
+    that are compared with them, so that fresh values are compared, too."""
 
     form: RequestRule
     number: int
@@ -141,7 +141,7 @@ class RuleParts(RequestRule):
         return self.form.negative
 
     def binding(self, row: Row) -> Binding | None:
-        """The values of head variables for a row, and of constants; None if no instance has this head."""
+        """The values of the head variables in a row, and of the constants; None if no instance has this head."""
         known: Binding = {}
         for name, value in zip(arguments(self.head), row, strict=True):
             if value is None and not self.types[name].nullable:
@@ -151,8 +151,8 @@ class RuleParts(RequestRule):
         return self.with_constants(known)
 
     def with_constants(self, known: Binding) -> Binding | None:
-        """The binding with values for the variables that stand for constants; None if it has others for them. A fresh
-        value is compared later on."""
+        """Add the values of the constants' variables to the binding; None if it has others. A fresh value is compared
+        later."""
         for name, value in self.constants.items():
             other = known.setdefault(name, value)
             if not isinstance(other, Symbol) and not are_same(other, value):
@@ -167,12 +167,12 @@ class RuleParts(RequestRule):
 
 
 def ground(atom: Atom, binding: Mapping[str, Any]) -> Key:
-    """The row that an atom names once all its variables have values."""
+    """The row of an atom whose variables all have values."""
     return atom.relation, tuple(binding[name] for name in arguments(atom))
 
 
 def arguments(atom: Atom) -> tuple[str, ...]:
-    """The arguments of an atom of a rule in the form that the search takes: they are all variables."""
+    """The arguments of an atom in the form that the search reads: all are variables."""
     return tuple(term.name for term in atom.args if isinstance(term, Variable))
 
 
@@ -188,7 +188,7 @@ def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RulePart
 
 
 def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause, dict[str, Any]]:
-    """The clause with variables in the place of the constants in its atoms, which it compares with them, and those."""
+    """Replace the constants in atoms by variables that are compared with them; the clause and these constants."""
     types, constants, equal = dict(clause.types), dict[str, Any](), list[Literal]()
 
     def named(atom: Atom) -> Atom:
@@ -221,17 +221,17 @@ def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause,
 
 @dataclass
 class Rules:
-    """The rules of a program in normal form, by view; views of aggregates have a `GroupedView` instead. `serves` has
-    the views that users know for those they do not."""
+    """The rules of a program in normal form, by view; aggregates have a `GroupedView` instead. `serves` maps auxiliary
+    views to users' views."""
 
     program: CheckedProgram
     serves: Mapping[str, str] = field(default_factory=dict)
     by_view: dict[str, list[RuleParts]] = field(default_factory=dict)
     folds: dict[str, GroupedView] = field(default_factory=dict)
-    questions: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
-    """The queries for instances that were made so far, and the variables that they find."""
+    queries: dict[object, tuple[InstanceQuery, tuple[str, ...]]] = field(default_factory=dict)
+    """The queries for instances, with the variables that they bind."""
     unbounded: dict[object, tuple[str, ...]] = field(default_factory=dict)
-    """The views that can need any number of fresh values, by the requests that were asked about."""
+    """The views that can need any number of fresh values, by request."""
 
     def __post_init__(self) -> None:
         clauses = unfolded_clauses(linear_clauses(self.program), self.program)
@@ -242,50 +242,50 @@ class Rules:
             else:
                 self.by_view.setdefault(clause.head.relation, []).append(rule_parts(number, clause, self.program))
         for name, fold in self.folds.items():
-            handed = self._handed_on(fold.below)
-            if handed is not None and handed.place >= fold.width and handed.place != fold.target:
-                self.folds[name] = replace(fold, handed=handed)
+            inner = self._inner_aggregate(fold.below)
+            if inner is not None and inner.place >= fold.width and inner.place != fold.target:
+                self.folds[name] = replace(fold, inner=inner)
 
     @cached_property
-    def making(self) -> frozenset[str]:
-        """The views that make values, and are not recursive: rows of them are found by way of their rules."""
+    def computing(self) -> frozenset[str]:
+        """The views that compute values and are not recursive: their rows are enumerated through their rules."""
         made = {name for name, _ in made_columns(rule.clause for rule in self.every)}
         return frozenset(name for name in made if name not in self.folds and name not in self.below(self.inputs(name)))
 
-    def _handed_on(self, view: str) -> Handed | None:
-        """The column of a view that holds what groups come to: one rule hands it on, and if there is a second one, it
-        is for groups without rows; or the view is one of groups."""
+    def _inner_aggregate(self, view: str) -> InnerAggregate | None:
+        """The column of a view with the values of an aggregate: the view is one itself, or one rule passes the value on
+        and a second one, if any, adds the groups without rows."""
         if view in self.folds:
             width = self.folds[view].width
-            return Handed(width, view, tuple(range(width)))
+            return InnerAggregate(width, view, tuple(range(width)))
         if view not in self.by_view:
             return None
-        first, *others = sorted(self.by_view[view], key=lambda rule: self._handed(rule) is None)
-        handed = self._handed(first)
-        if handed is None or not others:
-            return handed
+        first, *others = sorted(self.by_view[view], key=lambda rule: self._passed_on(rule) is None)
+        inner = self._passed_on(first)
+        if inner is None or not others:
+            return inner
         absent = [self._absent_group(others[0], atom) for atom in others[0].negative]
-        name, values = others[0].head.args[handed.place], list[Any]()
+        name, values = others[0].head.args[inner.place], list[Any]()
         for literal in others[0].built_ins:
             match literal:
                 case Comparison("=", one, Constant(value)) | Comparison("=", Constant(value), one) if one == name:
                     values.append(value)
-        if len(others) > 1 or not values or (handed.view, handed.group) not in absent:
+        if len(others) > 1 or not values or (inner.view, inner.group) not in absent:
             return None
-        return replace(handed, otherwise=(values[0],))
+        return replace(inner, default=(values[0],))
 
-    def _handed(self, rule: RuleParts) -> Handed | None:
-        """The column of a head that holds what a group comes to, if the other columns say which."""
+    def _passed_on(self, rule: RuleParts) -> InnerAggregate | None:
+        """The head column with the value of an aggregate, if other columns are its group."""
         args = rule.head.args
         for atom in rule.positive:
             if atom.relation in self.folds and atom.args[-1] in args and {*atom.args[:-1]} <= {*args}:
                 place, group = args.index(atom.args[-1]), tuple(args.index(term) for term in atom.args[:-1])
                 if place not in group:
-                    return Handed(place, atom.relation, group)
+                    return InnerAggregate(place, atom.relation, group)
         return None
 
     def _absent_group(self, rule: RuleParts, atom: Atom) -> tuple[str, tuple[int, ...]] | None:
-        """The fold of which a negated atom says that a group has no rows, and the columns that say which group."""
+        """The aggregate whose group is empty if a negated atom holds, and the columns of the group."""
         rules, args = self.by_view.get(atom.relation, []), rule.head.args
         if len(rules) != 1 or len(rules[0].positive) != 1 or rules[0].negative or not {*atom.args} <= {*args}:
             return None
@@ -325,7 +325,7 @@ class Rules:
         return found
 
     def shown(self, relation: str) -> str:
-        """The name by which users know a relation, or the view that it serves."""
+        """The name of a relation for users: its own, or that of the view for which it is auxiliary."""
         return self.serves.get(relation, relation)
 
     def is_base(self, relation: str) -> bool:
@@ -347,8 +347,8 @@ class Rules:
         """The relations that these depend on, themselves included."""
         return frozenset(reached(relations, self.inputs))
 
-    def settled(self, frozen: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-        """The relations that cannot gain rows (`+`), or lose any (`-`), if base relations are `frozen` so."""
+    def unchangeable(self, frozen: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """The relations that cannot gain rows (`+`), or cannot lose rows (`-`), because of `frozen` base relations."""
         views = {*self.by_view, *self.folds}
         found = {*frozen, *((name, sign) for name in views for sign in (INSERT, DELETE))}
         size = -1

@@ -1,8 +1,7 @@
 """Views whose side effects add up: the changes of a minimal realization affect no fewer rows together than one by one.
 
 A minimal realization inserts into a base relation only if more rows there can help a goal, and deletes only if fewer
-can: whatever else it did could be left out. Where all changes of these directions move a view one way, what one of them
-affects the others cannot take back.
+can: it has no other changes. If all such changes move a view in one direction, no change undoes the effect of another.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Signed = tuple[str, int]
 
 
 def adding_up(program: CheckedProgram, request: Request, constraints: Collection[str]) -> frozenset[str]:
-    """The views that all changes of minimal realizations move one way. The rows of `constraints` must not grow."""
+    """The views that all changes of minimal realizations move in one direction. `constraints` must not gain rows."""
     read: dict[str, set[Signed]] = {}
     used: dict[str, set[Signed]] = {}
     for clause in program.clauses:
@@ -44,7 +43,7 @@ def adding_up(program: CheckedProgram, request: Request, constraints: Collection
 
 
 def _signed(literal: Literal) -> Iterator[Signed]:
-    """The relations that a literal reads, with the signs in which the rows of a head follow them."""
+    """The relations that a literal reads, with the directions in which the head changes with them."""
     inside = list(walk(literal))
     is_folded = any(isinstance(node, Aggregate) for node in inside)
     sign = -1 if isinstance(literal, Not) else 1
@@ -54,17 +53,20 @@ def _signed(literal: Literal) -> Iterator[Signed]:
 
 
 def signed_steps(start: Iterable[Signed], steps: Mapping[str, Collection[Signed]]) -> set[Signed]:
-    """Follow the steps from these, with the products of signs on the way."""
+    """Everything that steps reach, with the products of the signs on the way."""
     return reached(start, lambda each: ((other, each[1] * own) for other, own in steps.get(each[0], ())))
 
 
 # ---- views whose rows depend on fresh values -------------------------------------------------------------------------
 
 
-def uncertain_views(program: CheckedProgram, changed: Iterable[str], certain: Collection[str]) -> frozenset[str]:
-    """The views that depend on relations in which fresh values are inserted, by rules that compare, compute or
-    aggregate, but for views that are `certain`: other fresh values can give other rows there."""
-    moved, found, size = {*changed}, set[str](), -1
+def uncertain_views(
+    program: CheckedProgram, changed: Iterable[str], certain: Collection[str], computed: Iterable[str]
+) -> frozenset[str]:
+    """The views whose rows can differ for other fresh values: rules that compare, compute or aggregate derive them from
+    relations in which fresh values are inserted (`changed`), or they read rows with formulas (`computed`). The rows of
+    `certain` views are known for all values."""
+    moved, found, size = {*changed}, {*computed}, -1
     while len(moved) + len(found) != size:
         size = len(moved) + len(found)
         for clause in program.clauses:
@@ -75,7 +77,7 @@ def uncertain_views(program: CheckedProgram, changed: Iterable[str], certain: Co
             is_plain = program.schemas[head].lattice is None and _only_joins(clause)
             if head not in certain and not (is_plain and found.isdisjoint(read)):
                 found.add(head)
-    return frozenset(found)
+    return frozenset(found.difference(certain))
 
 
 def _only_joins(clause: Clause) -> bool:

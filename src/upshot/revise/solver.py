@@ -1,14 +1,14 @@
-"""The ground program as clingo reads it, and the cheapest models of it.
+"""The ground program in clingo, and its cheapest models.
 
     stored base row b           { del(b) }.  b :- not del(b).
     other base row b            { b }.
     row of a view a             a :- body, conditions.             one rule for each known instance
-    what is not known of it     { rest(a) }.  a :- rest(a).        a deviation
-    condition on fresh values   exactly one sign of its border     agreement with a witness is tested outside
+    its unknown instances       { rest(a) }.  a :- rest(a).        a deviation
+    condition on fresh values   exactly one sign of its border     a witness is found outside
     request, constraints, keys  bad :- not p.  bad :- q.  …        solved with `bad` assumed to be false
 
-Stable models are founded: after the change no row supports itself. Changes are minimized by cost, then by number, then
-deviations; a model that contains a realization found before is excluded, so that the cheapest model is a minimal one.
+Stable models are founded: after the change no row supports itself. Models are minimal in cost, then in the number of
+changes, then of deviations. A model that contains a known realization is excluded, so that the cheapest is minimal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import chain, islice, pairwise, product
+from itertools import chain, pairwise
 from typing import Any
 
 import clingo
@@ -29,7 +29,7 @@ from upshot.revise.conditions import ANY, Conditions, Signs, Subject, names_of, 
 from upshot.revise.demand import has_symbol
 from upshot.revise.ground_program import GroundProgram, GroupNode, Node, Stage
 from upshot.revise.groups import GroupRules
-from upshot.revise.ordered_values import Linear, new_value, number_of, value_at
+from upshot.revise.ordered_values import Linear, new_value, number_of
 from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Bounds, Column, Key, Preferences, Row
 from upshot.revise.termination import invents
@@ -37,20 +37,18 @@ from upshot.revise.termination import invents
 LARGEST = 2**30
 """The greatest weight that clingo adds without overflow."""
 FEW = 40
-"""Changes that are taken in their order where they cost the same."""
-MOST_ALIKE = 1_000
-"""Values of the symbols of a row with which it is compared with others."""
+"""The most changes of which the first are preferred among equal costs."""
 MANY = 200
-"""Signs of which the weakest that suffice are not looked for one by one."""
+"""The most signs that are minimized one by one."""
 PORTION = 0.02
-"""Seconds that the solver works between two looks at the clock."""
+"""Seconds of solving between two checks of the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nogood:
-    """Changes and conditions that are not to occur together again: a realization that was found, or a candidate that is
-    none. If it `is_exact`, only with no other changes; with `groups`, only if those have exactly the `rows`; if it
-    `is_within_bounds`, only as long as the number of fresh values is bounded."""
+    """Changes and conditions that are excluded together: a realization, or a candidate that is none. If it `is_exact`,
+    only without other changes; with `groups`, only if these have exactly the `rows`; if it `is_within_bounds`, only
+    while the number of fresh values is bounded."""
 
     changes: frozenset[Key] = frozenset()
     signs: Conditions = field(default_factory=dict)
@@ -62,7 +60,7 @@ class Nogood:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The solver's decisions: changes, truth of all rows, signs of conditions, and deviations."""
+    """A model: changes, the true rows, signs of conditions, and deviations."""
 
     insert: frozenset[Key]
     delete: frozenset[Key]
@@ -71,7 +69,7 @@ class Model:
     nodes: tuple[Node, ...] = ()
     groups: tuple[GroupNode, ...] = ()
     is_beyond: bool = False
-    """True if rows were assumed without a derivation."""
+    """True if rows were assumed without derivation."""
 
     @property
     def changes(self) -> frozenset[Key]:
@@ -83,11 +81,11 @@ class Model:
 
 
 BEYOND = ("rounds", "size", "new values")
-"""Bounds that can be lifted to see whether there is something beyond them."""
+"""Bounds that are lifted at the end, to find out whether there are realizations beyond them."""
 
 
 class Solver:
-    """One translation of a ground program, which is solved many times with further nogoods and assumptions."""
+    """A translation of a ground program, solved repeatedly with more nogoods and other assumptions."""
 
     def __init__(
         self, program: GroundProgram, preferences: Preferences, bounds: Bounds, effects: Mapping[Key, frozenset[Key]]
@@ -124,7 +122,7 @@ class Solver:
         self._backend.add_rule([] if head is None else [head], body, choice=choice)
 
     def at_least(self, bound: int, weighted: Iterable[tuple[int, int]]) -> int:
-        """An atom that is true if the weights of true literals add up to at least so much."""
+        """An atom that is true if the weights of true literals add up to at least `bound`."""
         positive = []
         for literal, weight in weighted:
             if weight < 0:
@@ -175,7 +173,7 @@ class Solver:
         return signs
 
     def decide(self, signs: tuple[int, int, int], body: Sequence[int]) -> None:
-        """Lets the solver decide freely on one of three signs."""
+        """Let the solver choose one of three signs."""
         less, equal, greater = signs
         self.rule(less, body, choice=True)
         self.rule(equal, body, choice=True)
@@ -183,8 +181,7 @@ class Solver:
         self.rule(greater, [*body, -less, -equal])
 
     def _total(self, subject: Subject) -> tuple[GroupNode, Linear, Fraction] | None:
-        """The group of which a subject compares the value, with a number or of an extreme with what moves; what that
-        is, and the factor of the value."""
+        """The group whose value a subject compares, the expression that it is compared with, and the value's factor."""
         if not isinstance(subject, Linear):
             return None
         totals = [each for each in subject.parts if each[0] in self.program.totals]
@@ -221,7 +218,6 @@ class Solver:
         self._one_value_a_group()
         self._goals()
         self._order_borders()
-        self._tell_apart()
         self._minimize()
 
     def _base_row(self, node: Node) -> None:
@@ -245,12 +241,12 @@ class Solver:
                 self.rule(true, [change])
 
     def _derive(self, node: Node) -> None:
-        """The instances that derive a row, or the stored rows that one with symbols may be."""
+        """Add the instances that derive a row, or the stored rows that a row with symbols can equal."""
         true = self._true[node.key]
         for instance in node.instances:
             body = [self._true[key] for key in instance.positive] + [-self._true[key] for key in instance.negative]
             body += [self.sign(each.subject, each.signs) for each in instance.conditions]
-            # Of fresh values that nothing brings, conditions say nothing.
+            # Conditions on fresh values count only if the values occur.
             names = chain(self._fresh(node.key), *(names_of(each.subject) for each in instance.conditions))
             self.rule(true, [*body, *(self._occurs(name) for name in dict.fromkeys(names) if self._is_fresh(name))])
 
@@ -258,7 +254,7 @@ class Solver:
         true = self._true[node.key]
         self._derive(node)
         if has_symbol(node.key) and any(map(invents, self.program.rules.by_view.get(node.key[0], ()))):
-            # With one more fresh value than allowed, nobody knows what else would be needed.
+            # With one more fresh value than permitted, the row is assumed to be derivable.
             self._bring(node.key, self.beyond())
         if node.stage is Stage.EXHAUSTED:
             return
@@ -273,13 +269,13 @@ class Solver:
         self._deviations[deviation] = node
 
     def _bring(self, key: Key, cause: int) -> None:
-        """Lets a row be there, with its fresh values."""
+        """Let a row be present, with its fresh values."""
         self.rule(self._true[key], [cause])
         for name in self._fresh(key):
             self.rule(self._occurs(name), [cause])
 
     def _fresh(self, key: Key) -> list[str]:
-        """The fresh values of a row, and those that others in it are computed from."""
+        """The fresh values in a row, also those from which its values are computed."""
         symbols = [value for value in key[1] if isinstance(value, Symbol)]
         names = chain(*(variables(each.written) for each in symbols))
         return [name for name in names if self._is_fresh(name)]
@@ -288,7 +284,7 @@ class Solver:
         return name in self.program.demand.fresh
 
     def _occurs(self, name: str) -> int:
-        """An atom that is true if a fresh value occurs in some row."""
+        """An atom that is true if a fresh value occurs in a row."""
         if name not in self._occurring:
             self._occurring[name] = self.atom()
             if name in self._used:
@@ -296,15 +292,14 @@ class Solver:
         return self._occurring[name]
 
     def beyond(self) -> int:
-        """An atom that may be true if there is one more fresh value than allowed."""
+        """An atom that can be true if there is one more fresh value than permitted."""
         free = self.atom()
         self.rule(free, [self._lifted["new values"], self._overflow], choice=True)
         self._beyond.append(free)
         return free
 
     def _price(self, deviation: int, node: Node) -> None:
-        """Lets a deviation cost as much as the base row that every further instance lacks, unless that row comes
-        anyway."""
+        """Give a deviation the cost of the base row that each further instance lacks, unless that row is inserted."""
         if node.stage is Stage.UNEXPANDED and not has_symbol(node.key):
             return
         patterns = self.program.lacked(node)
@@ -317,7 +312,7 @@ class Solver:
         self.rule(None, body)
 
     def other(self, relation: str) -> int:
-        """An atom for some insertion into a base relation that is not in the program yet."""
+        """An atom for an insertion into a base relation that is not in the program yet."""
         if relation not in self._others:
             self._others[relation] = self.atom()
             if self.preferences.is_frozen(relation, INSERT):
@@ -327,7 +322,7 @@ class Solver:
         return self._others[relation]
 
     def _inserted(self, name: str, pattern: tuple[Any, ...]) -> list[int]:
-        """The insertions of the program that are rows of a pattern."""
+        """The known insertions that match a pattern."""
         places = tuple(place for place, value in enumerate(pattern) if value is not UNKNOWN)
         if (name, places) not in self._patterns:
             found: dict[tuple[Any, ...], list[int]] = {}
@@ -356,7 +351,7 @@ class Solver:
         self.rule(true, [rules.is_there, self.sign(made.subject, made.signs)])
 
     def _one_value_a_group(self) -> None:
-        """Lets no group come to two values."""
+        """Let no group have two values."""
         groups: dict[tuple[str, Row], list[int]] = {}
         for key in self.program.nodes:
             if key[0] in self.program.rules.folds and not (isinstance(key[1][-1], Symbol) and key[1][-1].group):
@@ -366,7 +361,7 @@ class Solver:
                 self.rule(None, [self.at_least(2, [(row, 1) for row in rows])])
 
     def _count_symbols(self) -> None:
-        """Lets no more fresh values be used than allowed, and those of a family in order."""
+        """Bound the number of fresh values, and use those of a family in order."""
         for key, change in self.changes.items():
             for name in self._fresh(key):
                 if name not in self._used:
@@ -383,7 +378,7 @@ class Solver:
         self.rule(None, [many, -self._lifted["new values"]])
 
     def _new_values(self) -> Iterator[int]:
-        """Atoms for the first new value of a kind, the second and so on, which columns that nothing compares share."""
+        """Atoms for the first, second, … fresh value of a kind: columns that are not compared share them."""
         kinds: dict[Kind, dict[Column, list[tuple[int, int]]]] = {}
         for name, used in self._used.items():
             if name not in self.program.determined:
@@ -407,14 +402,14 @@ class Solver:
             self.rule(self._bad, [failed])
 
     def _differs(self, key: Key) -> Iterator[int]:
-        """Literals that are true if a denied row is none of the stored rows that may stay."""
+        """Literals that are true if a denied row differs from the stored rows that may stay."""
         for conditions in self.program.staying.get(key, ()):
             same = self.atom()
             self.rule(same, [self.sign(each.subject, each.signs) for each in conditions])
             yield -same
 
     def _order_borders(self) -> None:
-        """Borders of the same symbols lie in order: what is above one is above all that lie below it."""
+        """Order the borders of the same symbols: above one means above all lower ones."""
         by_parts: dict[object, list[Linear]] = {}
         for subject in self._signs:
             if isinstance(subject, Linear) and self._total(subject) is None:
@@ -422,29 +417,12 @@ class Solver:
         for borders in by_parts.values():
             for border in borders:
                 if self.program.is_constant(border):
-                    # The constant itself is in the domain.
+                    # The constant is in the domain itself.
                     self.rule(None, [self._apart, self.sign(border, Signs((0,)))])
             borders.sort(key=lambda each: -each.more)
             for low, high in pairwise(borders):
-                # Above, or on, the higher one is above the lower one.
+                # On or above the higher border is above the lower one.
                 self.rule(None, [self._ordered, self.sign(high, Signs((0, 1))), self.sign(low, Signs((-1, 0)))])
-
-    def _tell_apart(self) -> None:
-        """Lets no row with symbols be another row of the program: that one is chosen by itself."""
-        values: dict[str, list[tuple[Any, int]]] = {}
-        for subject, (_, zero, _) in self._signs.items():
-            if isinstance(subject, Linear) and len(subject.parts) == 1 and self._is_fresh(name := subject.parts[0][0]):
-                at = value_at(-subject.more, self.program.demand.fresh[name].type)
-                values.setdefault(name, []).append((at, zero))
-        for key, change in self.changes.items():
-            symbols = [each for each in dict.fromkeys(key[1]) if isinstance(each, Symbol)]
-            if not symbols or not all(each.name in values for each in symbols):
-                continue
-            for chosen in islice(product(*(values[each.name] for each in symbols)), MOST_ALIKE):
-                given = dict(zip(symbols, chosen, strict=True))
-                row = tuple(given[value][0] if isinstance(value, Symbol) else value for value in key[1])
-                if (key[0], row) in self.program.nodes:
-                    self.rule(None, [self._apart, change, *(zero for _, zero in chosen)])
 
     def _minimize(self) -> None:
         prices = {key: Fraction(self.preferences.price(key[0], self._direction(key))) for key in self.changes}
@@ -461,11 +439,11 @@ class Solver:
         if any(price != 1 for price in prices.values()):
             self._backend.add_minimize(2, [(change, 1) for change in self.changes.values()])
         self._backend.add_minimize(1, [(deviation, 1) for deviation in self._deviations])
-        # Equations leave one value only: where another sign would do as well, it is taken.
+        # An equation leaves only one value: other signs are preferred.
         zeros = [atoms[1] for subject, atoms in self._signs.items() if isinstance(subject, Linear)]
         self._backend.add_minimize(0, [(atom, 1) for atom in zeros])
         if len(self.changes) <= FEW:
-            # What the request depends on most directly comes first.
+            # Among equals, changes nearer to the request come first.
             self._backend.add_minimize(-1, [(change, place) for place, change in enumerate(self.changes.values(), 1)])
         if self._size is not None:
             over = self.at_least(self._size + 1, [(change, 1) for change in self.changes.values()])
@@ -477,7 +455,7 @@ class Solver:
     # ---- solving ----------------------------------------------------------------------------------------------------
 
     def block(self, nogoods: Iterable[Nogood]) -> None:
-        """Excludes what contains one of these; rows that are not in the program contain nothing."""
+        """Exclude models that contain one of these, as far as their rows are in the program."""
         with self._control.backend() as self._backend:
             for each in nogoods:
                 if not each.changes <= self.changes.keys():
@@ -496,12 +474,12 @@ class Solver:
                 self.rule(None, [self._blocked, *body])
 
     def _unknown(self) -> list[int]:
-        """The atoms for rows that are there without anything known that derives them."""
+        """The atoms for rows that are assumed without a known derivation."""
         rests = (rules.rest for rules in self._groups.values() if rules.rest is not None)
         return list(dict.fromkeys((*self._deviations, *self._beyond, *rests)))
 
     def cheapest(self, lifted: Iterable[str] = ()) -> Model | None:
-        """A model with the least cost in which the goals are met; None if there is none. Bounds may be `lifted`."""
+        """A cheapest model in which the goals are met; None if there is none. Bounds can be `lifted`."""
         free = {*lifted}
         assumptions = [-self._bad, self._ordered, self._apart, self._blocked]
         assumptions += [atom if name in free else -atom for name, atom in self._lifted.items()]
@@ -539,8 +517,8 @@ class Solver:
         )
 
     def needed(self, model: Model, subjects: Collection[Subject]) -> dict[Subject, Signs]:
-        """The weakest signs of subjects with which the changes of a model meet the goals, whatever the others are: also
-        those with which the changes contain what is blocked."""
+        """The weakest signs of subjects with which the changes of a model meet the goals, whatever the other signs are;
+        and those with which they contain blocked changes."""
         if not subjects:
             return {}
         changed = model.changes
@@ -552,8 +530,7 @@ class Solver:
             for sign, atom in zip((-1, 0, 1), self._signs[subject], strict=True):
                 if sign != model.signs[subject]:
                     excluded.setdefault(-atom, (subject, sign))
-        # A border that implies another one would be stated in its place, which is stronger than need be; of many, one
-        # that implies the others is enough.
+        # Without the order of borders, a border is not replaced by a stronger one; with many, that takes too long.
         fixed.append(self._ordered if len(excluded) > MANY else -self._ordered)
         core = self._smallest_core([self._bad, *fixed], list(excluded))
         listed = {*(excluded if core is None else core)}
@@ -567,30 +544,30 @@ class Solver:
         return found
 
     def _summed(self, model: Model, subjects: Collection[Subject]) -> list[Key]:
-        """The rows of views in the sums that conditions name, where fresh amounts decide what those come to."""
+        """The rows of views in sums that conditions name, if the sums have fresh amounts."""
         names = {name for each in subjects for name in names_of(each) if name in self.program.totals}
         groups = map(self.program.group_of, sorted(names))
         return [
             key
             for group in groups
             if group is not None and not self.program.rules.is_base(group.fold.below)
-            and any(isinstance(group.fold.folded(each[1]), Symbol) for each in group.rows if each in model.true)
+            and any(isinstance(group.fold.amount_in(each[1]), Symbol) for each in group.rows if each in model.true)
             for key in group.rows
         ]  # fmt: skip
 
     def _changed(self, rows: Iterable[Key], model: Model) -> int:
-        """A literal that is true if other rows of these are there than in a model."""
+        """A literal that is true if one of these rows has another truth value than in a model."""
         with self._control.backend() as self._backend:
             return self.any_of([-self._true[key] if key in model.true else self._true[key] for key in rows])
 
     def contradictory(self) -> list[Key]:
-        """Goals that cannot be met together, whatever is changed."""
+        """Goals that no changes meet together."""
         goals = {-failed: key for key, failed in self._failed.items()}
         fixed = [*self._lifted.values(), self._ordered, self._apart, self._blocked]
         return [goals[literal] for literal in self._smallest_core(fixed, list(goals)) or ()]
 
     def _smallest_core(self, fixed: Sequence[int], literals: Sequence[int]) -> list[int] | None:
-        """The same, such that without any one of them the others can be true. Many are left out together first."""
+        """A minimal core: without any one of its literals the others can be true. A large one is halved first."""
         core = self._core(fixed, literals)
         size = len(core or ()) // 2 if len(core or ()) > MANY else 1
         while core:
@@ -629,7 +606,7 @@ def _wait(handle: Any) -> None:
 
 
 def _scaled(prices: Sequence[Fraction]) -> list[int]:
-    """Prices as whole numbers in the same proportions, as far as clingo can add them."""
+    """Prices as integers in the same proportions, within the range that clingo can add."""
     share = math.lcm(*(each.denominator for each in prices)) if prices else 1
     whole = [int(each * share) for each in prices]
     common = math.gcd(*whole) if whole else 1

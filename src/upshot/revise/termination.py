@@ -1,10 +1,10 @@
-"""Tests from the rules whether a search ends: the views that can need any number of fresh values.
+"""Termination of a search, from the rules alone: the views that can need any number of fresh values.
 
-A wanted row gives its values to the rows that a rule derives it from, and the variables that its head lacks take fresh
-ones. A row that is inserted gives its values to the rows of views that follow, and one that must not follow to the rows
-that keep it out: negated ones, and those of groups. If a fresh value can be given to the place that it was made from,
-another can be made from it, and so on; else the number of fresh values is bounded. [Weak acyclicity: Fagin, Kolaitis,
-Miller & Popa 2005, section 3.] What groups come to is not followed to other groups.
+A requested row passes its values to the body rows of rules that derive it; variables that the head lacks take fresh
+values. An inserted row passes its values to rows that it derives. A row that must not be derived passes its values to
+the rows that prevent it: negated ones, and those of groups. If a fresh value can reach the column for which it was
+created, it can cause another one, and so on; else the number of fresh values is bounded. [Weak acyclicity: Fagin,
+Kolaitis, Miller & Popa 2005, section 3.] Values of aggregates are not followed into other groups.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from upshot.revise.side_effects import Signed, signed_steps
 from upshot.syntax.ast import Atom, Call, Comparison, Term
 
 Place = tuple[str, str, int]
-"""A column of the rows of a relation that are wanted, that are unwanted, or that are there after the change."""
+"""A column of requested rows (`wanted`), of rows that must be absent (`unwanted`), or of rows after the change."""
 WANTED, UNWANTED, THERE = "wanted", "unwanted", "there"
 Places = dict[str, list[Place]]
 
 
 def leaves_columns_out(rules: Rules, relations: Iterable[str]) -> bool:
-    """Test whether a rule that these relations depend on has variables that its head lacks: only such rules need fresh
-    values, and without them a search terminates."""
+    """Test whether a rule below these relations has variables that its head lacks: without such rules no fresh values
+    are needed, and a search terminates."""
     below = rules.below(relations)
     return any(name in rules.folds or any(map(invents, rules.by_view.get(name, ()))) for name in below)
 
 
 def invents(rule: RuleParts) -> bool:
-    """Test whether a rule needs values that its head neither names nor determines by sums and differences."""
+    """Test whether a rule has variables that its head neither has nor determines by sums and differences."""
     known = {*variables(rule.head), *rule.constants}
     size = -1
     while len(known) != size:
@@ -53,24 +53,24 @@ def _is_sum(term: Term) -> bool:
 def unbounded_views(
     rules: Rules, request: Request, constraints: Collection[str], frozen: Collection[tuple[str, str]]
 ) -> tuple[str, ...]:
-    """The views that demand rows with fresh values for the sake of fresh values of their own: through their recursion,
-    or through negations and constraints. Empty if the number of fresh values of a realization is bounded."""
+    """The views whose fresh values can cause further fresh values: through recursion, or through negations and
+    constraints. Empty if the number of fresh values of a realization is bounded."""
     names = frozenset((name, 1) for name, _ in request.insert) | {(name, -1) for name, _ in request.delete}
     key = names, frozenset(constraints), frozenset(frozen)
     if key not in rules.unbounded:
-        rules.unbounded[key] = _Flow(rules, rules.settled(frozen)).unbounded(names, constraints)
+        rules.unbounded[key] = _Flow(rules, rules.unchangeable(frozen)).unbounded(names, constraints)
     return rules.unbounded[key]
 
 
 @dataclass(slots=True)
 class _Flow:
-    """The places that values are given to. Relations that are `settled` gain no rows."""
+    """The flow of values between columns. Relations that are `unchangeable` gain no rows."""
 
     rules: Rules
-    settled: Collection[tuple[str, str]]
+    unchangeable: Collection[tuple[str, str]]
     _given: dict[Place, set[Place]] = field(default_factory=dict)
     _made: dict[tuple[Place, Place], set[str]] = field(default_factory=dict)
-    """The places that fresh values are made from, those that they are made for, and the views whose rules do so."""
+    """For each column whose values cause fresh values in another: the views whose rules create them."""
 
     def unbounded(self, names: Iterable[Signed], constraints: Collection[str]) -> tuple[str, ...]:
         wanted, moved, guarded = self._reach(names, constraints)
@@ -89,8 +89,8 @@ class _Flow:
     def _reach(
         self, names: Iterable[Signed], constraints: Collection[str]
     ) -> tuple[set[Signed], set[Signed], set[str]]:
-        """The relations of which rows are wanted (1) or unwanted (-1), those that gain or lose rows, and those of which
-        any row may be unwanted: it violates a constraint, or shares a key with another."""
+        """The relations with rows that are requested (1) or must be absent (-1); those that gain or lose rows; and
+        those of which any new row may have to be absent, since it violates a constraint or shares a key."""
         rules, schemas = self.rules, self.rules.program.schemas
         read = {view: {*rules.read(view)} for view in (*rules.by_view, *rules.folds)}
         used: dict[str, set[Signed]] = {}
@@ -102,7 +102,7 @@ class _Flow:
             size = len(goals)
             every = signed_steps(goals, read)
             wanted = {
-                (name, sign) for name, sign in every if (name, INSERT if sign > 0 else DELETE) not in self.settled
+                (name, sign) for name, sign in every if (name, INSERT if sign > 0 else DELETE) not in self.unchangeable
             }
             moved = signed_steps((each for each in wanted if rules.is_base(each[0])), used)
             guarded = {name for name, sign in moved if sign > 0 and (name in constraints or schemas[name].keys)}
@@ -110,7 +110,7 @@ class _Flow:
         return wanted, moved, guarded
 
     def _follow(self, view: str, rule: RuleParts, wanted: Collection[Signed], moved: Collection[Signed]) -> None:
-        gaining = [atom for atom in rule.positive if (atom.relation, INSERT) not in self.settled]
+        gaining = [atom for atom in rule.positive if (atom.relation, INSERT) not in self.unchangeable]
         folded = [atom for atom in (*rule.positive, *rule.negative) if atom.relation in self.rules.folds]
         stored = (name for atom in rule.positive if atom not in gaining for name in variables(atom))
         known = {*rule.constants, *stored}
@@ -125,7 +125,7 @@ class _Flow:
             self._link(view, there, [_places(THERE, [rule.head])], known)
 
     def _link(self, view: str, sources: Places, targets: Iterable[Places], known: Collection[str]) -> None:
-        """Gives the values of variables in some rows to others; those of further variables are made from them."""
+        """Pass the values of variables from some rows to others; other variables take fresh values."""
         every = [place for listed in sources.values() for place in listed]
         for name, place in ((name, place) for each in targets for name, listed in each.items() for place in listed):
             if place[0] == WANTED and self._is_total(place):
@@ -140,7 +140,7 @@ class _Flow:
         return fold is not None and place[2] == fold.width
 
     def _follow_fold(self, fold: GroupedView) -> None:
-        """A group asks for rows, and rows make the value of a group."""
+        """A requested group needs rows, and rows determine the value of a group."""
         width = self.rules.program.schemas[fold.below].arity
         group = {str(at): [(WANTED, fold.view, at)] for at in range(fold.width)}
         rows, there, unwanted = ({str(at): [(kind, fold.below, at)] for at in range(width)}
@@ -155,11 +155,11 @@ class _Flow:
             self._given.setdefault((kind, name, at), set()).add((other, name, at))
 
     def _recurrent(self) -> tuple[str, ...]:
-        """The views whose rules make a value that is given to a place that it is made from."""
+        """The views whose rules create fresh values on a cycle."""
         steps = {place: {*given} for place, given in self._given.items()}
         for source, target in self._made:
             steps.setdefault(source, set()).add(target)
-        # A step leads from the source to the target: so there is a way back if they are in one component.
+        # A step from the source to the target is on a cycle if both are in one component.
         number = {place: i for i, place in enumerate({*steps}.union(*steps.values()))}
         component = component_numbers([[number[each] for each in steps.get(place, ())] for place in number])
         found = (

@@ -1,7 +1,7 @@
-"""Witnesses: values of fresh constants that meet the conditions on them, and bounds that refute conditions.
+"""Witnesses: values of fresh constants that satisfy conditions; and bounds, which refute conditions.
 
-Values are looked for at the borders and between them, beginning beside those, and where tests and equations that are
-not linear lead to.
+Candidates are values on the borders and between them, those next to a border first, and solutions of tests and
+equations that are not linear.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from upshot.values.structures import MAKE
 Ends = tuple[Fraction | None, Fraction | None]
 
 ROUNDS = 8
-"""Times that the bounds of some values are used for those of others."""
+"""Rounds in which bounds are propagated."""
 MOST_TRIED, MOST_STEPS = 60, 600
-"""Values of one symbol that are tried for a witness, and of all."""
+"""The most values that are tried for one symbol, and for all together."""
 TRIES = 40
-"""Values between two places among which a usable one is looked for."""
+"""The most values between two borders that are tried."""
 FAR = 1_000_000
 """The distance between values without bounds."""
 LONGEST_TEXT, SHORT, MOST_TEXTS = 12, 3, 4000
-"""Lengths of texts of one letter, and of any letters; texts that are tried."""
+"""The greatest lengths of texts of one repeated letter, and of any letters; the most texts that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The signs of subjects over symbols with types: what a witness has to meet. Symbols in `apart` differ pairwise."""
+    """The conditions on a witness: signs of subjects over typed symbols; symbols in one set of `apart` differ."""
 
     signs: Conditions
     types: Mapping[str, Type]
@@ -54,8 +54,7 @@ class Assignment:
 
 
 def bounds_of(stated: Conditions, types: Mapping[str, Type]) -> dict[str, Ends]:
-    """The least and the greatest values of symbols on these sides of borders: no others can do, though not all between
-    them need to.
+    """The least and the greatest values of symbols that can satisfy conditions; not all values between them need do.
 
     >>> from upshot.core.types import NUMBER
     >>> from upshot.revise.ordered_values import new_value, number
@@ -97,7 +96,7 @@ def _end(value: Linear, known: Mapping[str, Ends], which: int) -> Fraction | Non
 
 
 def _least(bound: Fraction, step: Fraction | None, *, is_met: bool) -> Fraction:
-    """The least value of a type from a bound on, or beyond it."""
+    """The least value of a type not below a bound; greater than the bound unless `is_met`."""
     if step is None:
         return bound
     return (math.ceil(bound / step) if is_met else math.floor(bound / step) + 1) * step
@@ -109,7 +108,7 @@ def _only(ends: Ends) -> Fraction | None:
 
 
 def is_refuted(stated: Conditions, types: Mapping[str, Type]) -> bool:
-    """Test whether no values can meet conditions, as far as bounds tell."""
+    """Test whether bounds prove that no values satisfy the conditions."""
     ends = bounds_of(stated, types)
     is_empty = any(low is not None and high is not None and low > high for low, high in ends.values())
     if is_empty or not all(stated.values()):
@@ -126,15 +125,15 @@ def _sign(value: Fraction) -> int:
 
 
 def pinned(stated: Conditions, types: Mapping[str, Type]) -> dict[str, Any]:
-    """The symbols that conditions leave one value only, with it."""
+    """The symbols for which conditions leave only one value, with the value."""
     only = {name: _only(ends) for name, ends in bounds_of(stated, types).items()}
     values = {name: value_at(place, types[name]) for name, place in only.items() if place is not None}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def without_implied(stated: Conditions, types: Mapping[str, Type]) -> dict[Subject, Signs]:
-    """The same conditions without those on a border that another border of the same symbols implies, or on several
-    symbols that the bounds of each imply."""
+    """Drop conditions that another condition on the same symbols implies, or on several symbols that their bounds
+    imply."""
     left = dict(stated)
     for subject, signs in stated.items():
         if not isinstance(subject, Linear):
@@ -149,7 +148,7 @@ def without_implied(stated: Conditions, types: Mapping[str, Type]) -> dict[Subje
 
 
 def _implies(one: Linear, signs: Signs, other: Linear, other_signs: Signs) -> bool:
-    """Test whether a condition on a border implies another one, on a border of the same symbols."""
+    """Test whether a condition implies another one on the same symbols."""
     places = sorted((-one.more, -other.more))
     tried = (places[0] - 1, places[0], (places[0] + places[1]) / 2, places[1], places[1] + 1)
     return all(_sign(each + other.more) in other_signs for each in tried if _sign(each + one.more) in signs)
@@ -159,11 +158,11 @@ def _implies(one: Linear, signs: Signs, other: Linear, other_signs: Signs) -> bo
 
 
 def witnesses(wanted: Assignment) -> Iterator[dict[str, Any]]:
-    """Values of the symbols that meet all signs, as far as some are found."""
+    """Values of the symbols that satisfy all conditions; the search for them is bounded."""
     if is_refuted(wanted.signs, wanted.types):
         return
     ends = bounds_of(wanted.signs, wanted.types)
-    # A record comes after its fields: they make it.
+    # A record is constructed from its fields.
     made = {s.left.name for s in wanted.signs if isinstance(s, Comparison) and isinstance(s.left, Variable)
             and isinstance(s.right, Call) and s.right.function == MAKE}  # fmt: skip
     order = sorted(wanted.types, key=lambda name: (name in made, _freedom(ends[name]), name))
@@ -204,7 +203,7 @@ def _agrees(wanted: Assignment, name: str, known: Mapping[str, Any]) -> bool:
 
 
 def _candidates(wanted: Assignment, name: str, ends: Ends, known: Mapping[str, Any]) -> Iterator[Any]:
-    """Values of a symbol: such that pass its tests, between the borders that others leave to it, and on them."""
+    """Values of a symbol: solutions of its tests, values between its borders and on them."""
     type, (low, high), places = wanted.types[name], ends, set[Fraction]()
     numbers = {each: place for each, value in known.items() if (place := number_of(value)) is not None}
     for subject in wanted.signs:
@@ -233,7 +232,7 @@ def _candidates(wanted: Assignment, name: str, ends: Ends, known: Mapping[str, A
 
 
 def _tested(wanted: Assignment, name: str, known: Mapping[str, Any]) -> Iterator[Any]:
-    """Values for which tests and equations that are not linear may hold."""
+    """Values for which tests and equations that are not linear can hold."""
     for subject, signs in wanted.signs.items():
         match subject:
             case Test("match", (Constant(pattern), Variable(other))) if other == name and 1 in signs:
@@ -251,7 +250,7 @@ def _tested(wanted: Assignment, name: str, known: Mapping[str, Any]) -> Iterator
 
 
 def _around(side: Term, value: Any, name: str, known: Mapping[str, Any], types: Mapping[str, Type]) -> Iterator[Any]:
-    """Values for which a term comes to a value, or to one near it."""
+    """Values for which a term has a value, or one near it."""
     near = [value]
     if isinstance(value, int) and not isinstance(value, bool):
         near += [value + 1, value - 1, value * 2 + 7, value * 2 - 7, value + 1000, value - 1000]
@@ -271,7 +270,7 @@ def _around(side: Term, value: Any, name: str, known: Mapping[str, Any], types: 
 
 
 def inside(low: Fraction | None, high: Fraction | None, type: Type) -> Iterator[Any]:
-    """Values between two places, neither included: those beside them first, one far from both, then others."""
+    """Values between two numbers, exclusive: those next to them first, then one far from both, then others."""
     step, (least, most) = unit(type), extent(type)
     if type.kind is Kind.SYMBOL:
         yield from _texts(None if low is None else text_at(low), None if high is None else text_at(high))
@@ -291,7 +290,7 @@ def _whole(first: int | None, last: int | None, least: int, most: int) -> Iterat
     steps = (0, 1, far, *range(2, TRIES))
     sides = [(start, 1)] * (first is not None) + [(end, -1)] * (last is not None)
     if not sides:
-        # Not so far out that what is computed from them leaves the range of its type.
+        # Not so far away that values computed from them overflow.
         steps = tuple(far * each for each in range(1, TRIES))
         middle = 0 if start <= 0 <= end else (start + end) // 2
         sides = [(middle, -1), (middle, 1)]
@@ -326,7 +325,7 @@ def _float(number: Fraction) -> float | None:
 
 
 def _texts(low: str | None, high: str | None) -> Iterator[str]:
-    """Texts after one and before another, if there are any that are easy to find."""
+    """Some texts after one text and before another."""
     start = low or ""
     longer = chain((f"{start} {number}" for number in range(1, 9)), (f"{start}!", f"{start}\0", f"{start}\0\0"))
     shorter = chain.from_iterable(_just_below(high, number) for number in range(1, 9)) if high else ()
@@ -338,7 +337,7 @@ def _texts(low: str | None, high: str | None) -> Iterator[str]:
 
 
 def _just_below(text: str, number: int) -> Iterator[str]:
-    """A text that comes before another, beginning as it does where that is possible."""
+    """A text before another one, with the same beginning if possible."""
     start, last = text[:-1], ord(text[-1])
     if last > ord("!"):
         yield f"{start}{chr(last - 1)} {number}"
@@ -347,17 +346,17 @@ def _just_below(text: str, number: int) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Texts that match a pattern, as far as short ones made of its own letters do."""
+    """Short texts of the letters of a pattern that match it."""
     letters = dict.fromkeys(each for each in f"{pattern}aA0 " if each.isalnum() or each in " -_.@/:")
     alike = (letter * length for length in range(1, LONGEST_TEXT) for letter in letters)
     mixed = ("".join(each) for length in range(2, SHORT + 1) for each in product(letters, repeat=length))
-    # A pattern that repeats may take long to refuse a long text.
+    # A pattern with repetition can take long to reject a long text.
     plain = () if re.search(r"[*+{]", pattern) else (re.sub(r"[\\^$()?]", "", pattern),)
     yield from (text for text in islice(chain(plain, alike, mixed), MOST_TEXTS) if compiled(pattern).matches(text))
 
 
 def new_records(type: Type) -> Iterator[str]:
-    """Values of a record type that differ from each other, the smallest first."""
+    """Different values of a record type, the smallest first."""
     known = structures(type.definition)
     if not known:
         return
@@ -379,7 +378,7 @@ def _composed(
 
 
 def _smallest(name: str, known: Mapping[str, Structure], number: int, above: frozenset[str]) -> Any:
-    """A small value of a field, for each number another where there are others; None if it would have no end."""
+    """A small value of a field, another for each number if possible; None if the type is endless."""
     structure = known.get(name)
     if structure is None:
         return next(islice(inside(None, None, Type(Kind(name))), number, None), NEUTRAL[Kind(name)])
