@@ -110,7 +110,7 @@ def test_the_rules_of_a_search_are_made_once_for_each_program() -> None:
         for number in range(3):
             assert len(list(db.realize(delete={"v": [(number,)]}))) == 2
             ((asked, rules),) = db._state.compiled.search_rules.items()
-            made.append((asked, id(rules), len(rules.questions)))
+            made.append((asked, id(rules), len(rules.queries)))
         assert made == [(frozenset("v"), made[0][1], 1)] * 3
         db.define(".decl e(x: number) v(X) :- e(X).")
         assert not db._state.compiled.search_rules

@@ -184,7 +184,7 @@ class Realizations(Iterator[Realization]):
         """Determine the status at the end of the search. If it found none because of frozen relations, search for one
         without them."""
         search, possible = self._search, False
-        if search.limits.frozen and self._preferences.frozen and not search.reached and not self._proven_so_far:
+        if search.frozen and self._preferences.frozen and not search.reached and not self._proven_so_far:
             if self._unfrozen is None:
                 with self._state.writing("search for realizations"):
                     self._unfrozen = self._new_search(Preferences(cost=self._preferences.cost))
@@ -289,7 +289,7 @@ class Realizations(Iterator[Realization]):
             late = ", those first that were found in time for the order" if self._is_out_of_order else ""
             return ALL, f"these are all {number}{late}" if number > 1 else "this is the only one"
         if self._unfrozen is not None:
-            names = ", ".join(f"`{self._public(name)}`" for name in search.limits.frozen)
+            names = ", ".join(f"`{self._public(name)}`" for name in search.frozen)
             if possible_unfrozen:
                 return FROZEN, f"none exists that does not change {names}, but some exist that do"
             if reached := self._unfrozen.reached:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from upshot.check.names.variables import walk
 from upshot.check.program import CheckedProgram, Clause
@@ -16,7 +16,7 @@ from upshot.database.explain.explained_rule import read_by
 from upshot.database.program.compile import Compiled
 from upshot.revise.rules import Rules
 from upshot.rewrite.normalize.term_type import term_type, too_long_columns
-from upshot.syntax.ast import Aggregate, Call, Constant, SyntaxNode, Test, Variable
+from upshot.syntax.ast import Aggregate, Call, Constant, Formula, Term, Test, Variable
 from upshot.values.aggregates import AGGREGATES
 from upshot.values.conditions import TESTS
 from upshot.values.functions import FUNCTIONS
@@ -104,7 +104,7 @@ def _refuse_unsearchable(program: CheckedProgram, normal: CheckedProgram, asked:
 
 def _functor(clause: Clause) -> str | None:
     """The user-defined function that a rule calls."""
-    calls = (each for literal in clause.body for each in walk(literal) if isinstance(each, Call | Aggregate))
+    calls = (each for each in _parts(clause) if isinstance(each, Call | Aggregate))
     return next((each.function for each in calls if is_functor(each.function)), None)
 
 
@@ -217,8 +217,8 @@ def _computes(clause: Clause) -> bool:
     return any(isinstance(node, Call) for node in _parts(clause))
 
 
-def _parts(clause: Clause) -> Iterator[SyntaxNode]:
-    return (each for part in (clause.head, *clause.body) for each in _nodes(part))
+def _parts(clause: Clause) -> Iterator[Formula | Term]:
+    return (node for part in (clause.head, *clause.body) for node in walk(part))
 
 
 def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
@@ -229,12 +229,3 @@ def _may_be_reserved(clause: Clause, schema: Schema) -> bool:
         and not (isinstance(term, Variable) and clause.types[term.name].nullable)
         for term, column in zip(clause.head.args, schema.columns, strict=True)
     )
-
-
-def _nodes(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    yield node
-    for part in fields(node):
-        value = getattr(node, part.name)
-        for inner in value if isinstance(value, tuple) else (value,):
-            if isinstance(inner, SyntaxNode):
-                yield from _nodes(inner)

@@ -40,8 +40,6 @@ from upshot.revise.placeholders import Symbol
 from upshot.revise.request import DELETE, INSERT, Key, Preferences, Row, World
 from upshot.revise.rule_forms import fields_of
 from upshot.revise.rules import RuleParts, Rules, arguments, columns_in, ground
-from upshot.rewrite.demand.request_rules import RequestRule
-from upshot.rewrite.demand.request_rules import request as literal_of
 from upshot.rewrite.normalize.term_type import term_type
 from upshot.rewrite.shapes import retyped
 from upshot.syntax.ast import Atom, Comparison, Constant, Term, Test, Variable
@@ -88,21 +86,15 @@ class _Lookup:
 
 
 @dataclass(slots=True)
-class SearchLimits:
-    """The preferences of a search, and the frozen relations that ruled out a change."""
-
-    preferences: Preferences
-    frozen: dict[str, None] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class Demand:
     """Finds instances in the staged state of the `world`, over the domains of `families`."""
 
     world: World
     rules: Rules
     families: Families
-    limits: SearchLimits
+    preferences: Preferences
+    frozen: dict[str, None]
+    """The frozen relations that ruled out a change so far."""
     types: dict[str, Type] = field(default_factory=dict)
     """The types of all symbols that conditions name."""
     fresh: dict[str, Symbol] = field(default_factory=dict)
@@ -115,24 +107,24 @@ class Demand:
 
     def is_possible(self, instance: Instance) -> bool:
         """Test whether an instance can hold without a change of frozen relations."""
-        preferences = self.limits.preferences
+        preferences = self.preferences
         for key, wanted in instance.body if preferences.frozen else ():
             if preferences.is_frozen(key[0], INSERT if wanted else DELETE) and self.rules.is_base(key[0]):
                 stored = not has_symbol(key) and self.world.stored(key)
                 if stored != wanted:
-                    self.limits.frozen[key[0]] = None
+                    self.frozen[key[0]] = None
                     return False
         return True
 
     def can_gain(self, relation: str) -> bool:
         """Test whether a relation can gain rows without a change of frozen relations."""
-        frozen = self.limits.preferences.frozen
+        frozen = self.preferences.frozen
         if self._unchangeable is None:
             self._unchangeable = self.rules.unchangeable(frozen) if frozen else frozenset()
         if (relation, INSERT) not in self._unchangeable:
             return True
         below = self.rules.below([relation])
-        self.limits.frozen |= {name: None for name, sign in sorted(frozen) if name in below}
+        self.frozen |= {name: None for name, sign in sorted(frozen) if name in below}
         return False
 
     # ---- instances that hold, or would but for negated literals ----------------------------------------------------
@@ -497,8 +489,7 @@ class Demand:
 
 def _row_rule(number: int, atom: Atom, types: Mapping[str, Type]) -> RuleParts:
     """The rule that derives the rows of a relation from themselves."""
-    form = RequestRule(Clause(atom, (atom,), types), (literal_of(INSERT, atom),), (), types)
-    return RuleParts(form.clause, form.all_of, (), types, form, number, {})
+    return RuleParts(Clause(atom, (atom,), types), number, atom, (atom,), (), (), types)
 
 
 def _written(names: Iterable[str], known: Binding, types: Mapping[str, Type]) -> dict[str, Term]:

@@ -21,12 +21,11 @@ from typing import Any
 
 from upshot.revise.built_ins import variables
 from upshot.revise.conditions import Condition, Subject, names_of
-from upshot.revise.demand import Demand, Instance, SearchLimits, has_symbol
-from upshot.revise.families import Families
+from upshot.revise.demand import Demand, Instance, has_symbol
 from upshot.revise.ordered_values import Linear, value_at
 from upshot.revise.placeholders import Symbol
-from upshot.revise.request import INSERT, Key, Request, Row, World
-from upshot.revise.rules import GroupedView, InnerAggregate, RuleParts, Rules, arguments
+from upshot.revise.request import INSERT, Key, Request, Row
+from upshot.revise.rules import GroupedView, InnerAggregate, RuleParts, arguments
 
 MOST_SUPPORTED = 1_000
 """Instances that are added at a time for a row with the value of an inner aggregate."""
@@ -81,10 +80,9 @@ class GroupNode:
 class GroundProgram:
     """The rows, instances and groups known so far."""
 
-    def __init__(self, world: World, rules: Rules, families: Families, request: Request, limits: SearchLimits) -> None:
-        self.world, self.rules, self.families, self.request = world, rules, families, request
-        self.demand = Demand(world, rules, families, limits)
-        self.limits = limits
+    def __init__(self, demand: Demand, request: Request) -> None:
+        self.demand, self.request = demand, request
+        self.world, self.rules, self.families = demand.world, demand.rules, demand.families
         self.nodes: dict[Key, Node] = {}
         self._views: list[Node] = []
         self.groups: dict[tuple[str, Row], GroupNode] = {}
@@ -102,7 +100,7 @@ class GroundProgram:
         self.negated: set[Key] = set()
         self._values_found = 0
         self.is_grown = True
-        self.most_fresh = max(families.fresh - 1, 0)
+        self.most_fresh = max(self.families.fresh - 1, 0)
         for key in (*sorted(request.insert, key=repr), *sorted(request.delete, key=repr)):
             self.want(key, 0)
 
@@ -407,8 +405,8 @@ class GroundProgram:
         is_made = fold.below in self.rules.computing or (fold.inner is not None and not is_folded)
         columns = columns[:-1] if is_folded else columns
         domains = [list(self._column_values(*each)) for each in columns if not is_made]
-        if self.rules.is_base(fold.below) and self.limits.preferences.is_frozen(fold.below, INSERT):
-            self.limits.frozen[fold.below] = None
+        if self.rules.is_base(fold.below) and self.demand.preferences.is_frozen(fold.below, INSERT):
+            self.demand.frozen[fold.below] = None
             return
         found: Iterator[Row] = ((*group.row, *values) for values in product(*domains))
         if is_folded:

@@ -26,7 +26,7 @@ from upshot.engine.time_limit import Interruption, check_time, time_limit
 from upshot.revise.built_ins import variables
 from upshot.revise.candidates import MOST_SPREAD, Trial
 from upshot.revise.conditions import Condition, Conditions, Signs, Subject, all_replaced, equal, names_of, sign_of
-from upshot.revise.demand import SearchLimits, has_symbol
+from upshot.revise.demand import Demand, has_symbol
 from upshot.revise.description import Description, Found, Stated, symbols_of
 from upshot.revise.families import Families, fresh_symbol
 from upshot.revise.ground_program import GroundProgram, Stage
@@ -123,7 +123,8 @@ class Search:
     least: tuple[int, float] = (0, 0)
     """Lower bounds for the realizations not yet found: the number of rows of the counted views that their changes
     affect one by one, and their cost."""
-    limits: SearchLimits = field(init=False)
+    frozen: dict[str, None] = field(default_factory=dict)
+    """The frozen relations that ruled out a change."""
     _program: GroundProgram | None = None
     _solver: Solver | None = None
     _nogoods: list[Nogood] = field(default_factory=list)
@@ -137,15 +138,13 @@ class Search:
     _lifted: tuple[str, ...] = ()
     _lifted_candidates: int = 0
 
-    def __post_init__(self) -> None:
-        self.limits = SearchLimits(self.preferences)
-
     @property
     def program(self) -> GroundProgram:
         if self._program is None:
             named = self.request.insert | self.request.delete
             families = Families(self.rules, self.world, named, self.bounds.constants, self.bounds.new_constants + 1)
-            self._program = GroundProgram(self.world, self.rules, families, self.request, self.limits)
+            demand = Demand(self.world, self.rules, families, self.preferences, self.frozen)
+            self._program = GroundProgram(demand, self.request)
             self._program.deny_totals(self.constraints)
             if len(self.request.insert) <= FEW:
                 wanted = Model(frozenset(), frozenset(), self.request.insert, {})
@@ -492,25 +491,21 @@ class Search:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def _conclude(self, model: Model | None) -> bool:
+    def _conclude(self, model: Model | None) -> None:
         """Lift the next bound when no model is left, to find out whether there are realizations beyond it."""
         if self._checks is None:
             assert model is None, "something is left"
             if self._is_request():
                 self.is_exhausted = True
-                return True
+                return
             self._note_sums()
             self._checks = self._beyond()
         elif model is not None:
             for each in self._lifted:
                 self.reached[self._bound(each)] = None
         self._lifted_candidates = 0
-        following = next(self._checks, None)
-        if following is None:
-            self.is_exhausted = True
-            return True
-        self._lifted = following
-        return True
+        self._lifted = next(self._checks, ())
+        self.is_exhausted = not self._lifted
 
     def _is_request(self) -> bool:
         """Test whether the request itself is a realization: all others contain it."""

@@ -29,7 +29,7 @@ from upshot.revise.rule_forms import (
     whole_structures,
     without_repeated,
 )
-from upshot.rewrite.demand.request_rules import RequestRule, request_rule
+from upshot.rewrite.demand.request_rules import request_rule
 from upshot.rewrite.shapes import aggregate_of, conjunction
 from upshot.syntax.ast import Atom, Call, Comparison, Constant, Not, Term, Test, Variable
 
@@ -118,27 +118,20 @@ def fold_of(clause: Clause, schemas: Mapping[str, Schema]) -> GroupedView | None
 
 
 @dataclass(frozen=True, eq=False)
-class RuleParts(RequestRule):
+class RuleParts:
     """A rule in the form that the search reads. Its atoms have variables only: `constants` are replaced by variables
     that are compared with them, so that fresh values are compared, too."""
 
-    form: RequestRule
+    clause: Clause
     number: int
-    constants: Mapping[str, Any]
+    head: Atom
+    positive: tuple[Atom, ...]
+    negative: tuple[Atom, ...]
+    built_ins: tuple[Literal, ...]
+    types: Mapping[str, Type]
+    constants: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Literal, ...] = ()
-    """Tests and fields of records, for which `built_ins` has equations that can be solved either way."""
-
-    @property
-    def head(self) -> Atom:
-        return self.form.clause.head
-
-    @cached_property
-    def positive(self) -> tuple[Atom, ...]:
-        return self.form.positive
-
-    @cached_property
-    def negative(self) -> tuple[Atom, ...]:
-        return self.form.negative
+    """Tests and fields of records, for which `built_ins` has equations that can be solved in both directions."""
 
     def binding(self, row: Row) -> Binding | None:
         """The values of the head variables in a row, and of the constants; None if no instance has this head."""
@@ -178,13 +171,13 @@ def arguments(atom: Atom) -> tuple[str, ...]:
 
 def rule_parts(number: int, clause: Clause, program: CheckedProgram) -> RuleParts:
     check_time()
-    made = request_rule(clause, program.schemas)
     general, constants = _without_constants(clause, program)
     whole, parts = whole_structures(general)
     form = request_rule(whole, program.schemas)
-    atoms = (form.clause.head, *form.positive, *form.negative)
+    head, positive, negative = form.clause.head, form.positive, form.negative
+    atoms = (head, *positive, *negative)
     assert all(isinstance(term, Variable) for atom in atoms for term in atom.args), "its atoms have variables only"
-    return RuleParts(clause, made.all_of, form.built_ins, form.types, form, number, constants, parts)
+    return RuleParts(clause, number, head, positive, negative, form.built_ins, form.types, constants, parts)
 
 
 def _without_constants(clause: Clause, program: CheckedProgram) -> tuple[Clause, dict[str, Any]]:

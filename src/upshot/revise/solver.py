@@ -224,7 +224,7 @@ class Solver:
         name, true = node.key[0], self._true[node.key]
         if node.is_stored:
             if self.preferences.is_frozen(name, DELETE):
-                self.program.limits.frozen[name] = None
+                self.program.demand.frozen[name] = None
                 self.rule(true, [])
                 return
             change = self.atom()
@@ -232,7 +232,7 @@ class Solver:
             self.rule(true, [-change])
             self.changes[node.key] = change
         elif self.preferences.is_frozen(name, INSERT):
-            self.program.limits.frozen[name] = None
+            self.program.demand.frozen[name] = None
         else:
             change = self.atom() if node.instances else true
             self.rule(change, [self._lifted["rounds"]] if node.depth > self._rounds else [], choice=True)
@@ -316,7 +316,7 @@ class Solver:
         if relation not in self._others:
             self._others[relation] = self.atom()
             if self.preferences.is_frozen(relation, INSERT):
-                self.program.limits.frozen[relation] = None
+                self.program.demand.frozen[relation] = None
             else:
                 self.rule(self._others[relation], [], choice=True)
         return self._others[relation]
