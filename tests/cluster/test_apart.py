@@ -148,12 +148,16 @@ def test_rows_enter_and_leave_as_frames(
             assert closure.join(edges, ["x", "y"], "left_anti").count() == 14_175 - len(GRID), engine
 
 
-@pytest.mark.parametrize("storage", ["hdfs", "s3a"])
-@pytest.mark.parametrize("pack", [0, pytest.param(1, marks=pytest.mark.deep)])
+RANDOM = [(1, "hdfs"), (0, "s3a"), (1, "s3a")]
+
+
+@pytest.mark.parametrize(
+    ("pack", "storage"), [(0, "hdfs"), *(pytest.param(*each, marks=pytest.mark.deep) for each in RANDOM)]
+)
 def test_random_programs_are_exact(
     spark_apart: Any, hdfs: Hdfs, object_store: ObjectStore, storage: str, pack: int
 ) -> None:
-    """On S3 a slice of those on HDFS."""
+    """On S3 a slice of those on HDFS, and in the soak only: `make test` has the closure there."""
     place = f"{hdfs.uri}/upshot" if storage == "hdfs" else f"{object_store.uri}/upshot"
     made: list[list[Trial]] = packs(f"apart {storage} {pack}")
     trials = [trial for trials in made for trial in trials][: 4 if storage == "s3a" else 6 if is_slice() else 12]
@@ -326,6 +330,7 @@ def test_a_pipeline_refuses_a_local_path_that_executors_do_not_see(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.deep
 def test_joins_that_find_no_memory_on_an_executor_are_made_again_by_sorting(spark_apart: Any, hdfs: Hdfs) -> None:
-    """Executors have a core and a gigabyte each."""
+    """Executors have a core and a gigabyte each, as the session of `test_one_core_slice.py` in `make test` has."""
     assert "joins shuffle: Spark ran out of memory" in commit_beyond_memory(spark_apart, f"{hdfs.uri}/upshot")

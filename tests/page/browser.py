@@ -27,10 +27,17 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=SpareRendererForSitePerProcess",  # a process for a page that might come is one too many here
     "--disable-dev-shm-usage",
     "--window-size=1280,900",
 )
 PATIENCE = 120.0
+_FIND = """
+const [css, words, how] = arguments;
+const text = each => (each.innerText ?? each.textContent).replace(/[\\t\\u00a0]/g, " ");
+const agrees = each => how === "equals" ? text(each).trim() === words : text(each).includes(words);
+return [...document.querySelectorAll(css)].find(each => each.getClientRects().length && agrees(each)) ?? null;
+"""
 
 
 class Browser:
@@ -61,17 +68,21 @@ class Browser:
 
     def shows(self, css: str, words: str) -> None:
         """Waits until the words stand there."""
-        self.wait(lambda: any(words in each.text for each in self.all(css)), f"`{words}` in `{css}`")
+        self.wait(lambda: self._find(css, words, "includes"), f"`{words}` in `{css}`")
 
     def click(self, words: str, css: str = "button, a") -> None:
         def clicked() -> bool:
-            for each in self.all(css):
-                if each.text.strip() == words:
-                    each.click()
-                    return True
-            return False
+            found = self._find(css, words, "equals")
+            if found is not None:
+                found.click()
+            return found is not None
 
         self.wait(clicked, f"something to click that says `{words}`")
+
+    def _find(self, css: str, words: str, how: str) -> WebElement | None:
+        """The first visible element whose text includes, or equals, the words: one call, however many there are."""
+        found: WebElement | None = self.driver.execute_script(_FIND, css, words, how)
+        return found
 
     def keys(self, *keys: str) -> None:
         self.driver.switch_to.active_element.send_keys(*keys)

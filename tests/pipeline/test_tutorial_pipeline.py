@@ -13,7 +13,6 @@ import pytest
 
 from tests.cli.conftest import ROOT, environment_with
 from tests.cli.test_tutorial import FENCE, console
-from tests.missing import missing_for_spark
 from upshot.cli import main
 
 PAGES = {"tutorial-pipeline.md": 10, "how-to/data-quality.md": 8}
@@ -76,21 +75,15 @@ def in_shell(command: str, given: str = "") -> str:
     return ended.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(bool(missing_for_spark()), reason=missing_for_spark())
-def test_the_example_pipeline_runs_as_it_stands(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_example_pipeline_runs_as_it_stands(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for file in EXAMPLE.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     for number in ("1", "2"):
         subprocess.run([sys.executable, str(tmp_path / "generate.py"), number], check=True, timeout=60)
-    ended = subprocess.run(
-        [sys.executable, "-m", "upshot", "pipeline", "run", str(tmp_path / "dependencies.toml"), "--once"],
-        capture_output=True,
-        text=True,
-        env=environment_with(),
-        timeout=300,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == ""
-    assert re.search(r"batch 0, version 2: [\d,]+ rows in; mod_dep \+\d+ -0; .* local engine", ended.stderr)
+    capfd.readouterr()
+    code = main(["pipeline", "run", str(tmp_path / "dependencies.toml"), "--once"])
+    out, err = capfd.readouterr()
+    assert (code, out) == (0, ""), err
+    assert re.search(r"batch 0, version 2: [\d,]+ rows in; mod_dep \+\d+ -0; .* local engine", err)
