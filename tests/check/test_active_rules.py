@@ -8,8 +8,8 @@ import pytest
 
 from tests.check.programs import checked, warnings
 from upshot.check import print_checked
-from upshot.check.active.print_rules import print_rules
 from upshot.check.names.variables import atoms
+from upshot.check.printing import print_rules
 from upshot.core.schema import Role
 
 _TEXT = (Path(__file__).parent / "active_rules.txt").read_text(encoding="utf-8")

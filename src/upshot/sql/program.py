@@ -14,7 +14,7 @@ from upshot.core.span import Span
 from upshot.core.types import Kind
 from upshot.sql.names import new_name, refuse_schema
 from upshot.sql.queries.block import Block
-from upshot.sql.queries.queries import QueryReader
+from upshot.sql.queries.queries import QueryReader, checked_names
 from upshot.sql.queries.row_sets import RowSet
 from upshot.sql.queries.sources import Scope
 from upshot.sql.queries.tables import table_declaration
@@ -131,23 +131,8 @@ class _Making:
             self._keep(translation, translation.schemas[name])
             return
         rows = reader.rows(translation, query)
-        names = self._column_names(statement, rows, named)
+        names = checked_names(translation, named or rows.names, len(rows.names), tree.this)
         self._keep(translation, translation.define(name, names, rows.types(translation), rows.branches))
-
-    def _column_names(self, statement: Statement, rows: RowSet, columns: list[str]) -> list[str]:
-        if columns and len(columns) != len(rows.names):
-            statement.refuse(
-                "wrong-arity", f"{len(columns)} names for {len(rows.names)} columns", statement.tree.this,
-                help="name every column of the query",
-            )  # fmt: skip
-        names = columns or list(rows.names)
-        for name in names:
-            if names.count(name) > 1:
-                statement.refuse(
-                    "duplicate-column", f"duplicate column `{name}` in the view", statement.tree.this,
-                    help="give one another name with AS",
-                )  # fmt: skip
-        return names
 
     def _assertion(self, statement: Statement) -> None:
         """A constraint: the rows of `NOT EXISTS (…)` are its witnesses; any other condition may not be false."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upshot.check import check as check_program
-from upshot.check.active.print_rules import print_rules
+from upshot.check.printing import print_rules
 from upshot.check.program import CheckedProgram
 from upshot.cli.input.files import shown_name
 from upshot.cli.input.programs import parse_file

@@ -169,6 +169,15 @@ def coerced(statement: Statement, value: Value, type: Type | None, node: exp.Exp
     return Value(value.cases, replace(type, nullable=nullable))
 
 
+def require_kind(
+    statement: Statement, value: Value, kinds: Sequence[Kind], what: str, node: exp.Expression, *, help: str
+) -> Value:
+    """The value, if it is of one of the kinds or NULL; any other is refused."""
+    if value.type is not None and value.kind not in kinds:
+        statement.refuse("type-mismatch", f"`{value.type.required()}` is not {what}", node, help=help)
+    return value
+
+
 def zero(scale: int) -> Constant:
     """The decimal 0 with this scale."""
     return literals.tagged("decimal", f"{Decimal(0).scaleb(-scale):f}")

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from upshot.core.types import BOOLEAN, Kind
 from upshot.sql.expressions import dates
-from upshot.sql.expressions.coercion import operands
+from upshot.sql.expressions.coercion import operands, require_kind
 from upshot.sql.expressions.comparisons import COMPARISONS, compared, leaf
 from upshot.sql.expressions.formulas import FALSE, TRUE, conjunction, disjunction, is_given, is_null
 from upshot.sql.expressions.texts import like_test
@@ -146,13 +146,7 @@ def _is(block: Block, node: exp.Is, value: bool) -> Formula:
 
 
 def _boolean(block: Block, found: Value, node: exp.Expression, value: bool, certain: bool) -> Formula:
-    if found.type is not None and found.kind is not Kind.BOOLEAN:
-        block.statement.refuse(
-            "type-mismatch",
-            f"`{found.type.required()}` is not a condition",
-            node,
-            help="compare it with something",
-        )
+    require_kind(block.statement, found, (Kind.BOOLEAN,), "a condition", node, help="compare it with something")
     parts = []
     for case in found.cases:
         made = leaf("=", case.term, Constant(value, BOOLEAN), certain, (found.nullable, False))

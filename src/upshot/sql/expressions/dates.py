@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.core.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind, Type
-from upshot.sql.expressions.coercion import coerced, zero
+from upshot.sql.expressions.coercion import coerced, require_kind, zero
 from upshot.sql.expressions.values import Value, applied, call, combined, plain
 from upshot.sql.trees import unwrapped
 from upshot.syntax import literals
@@ -85,14 +85,7 @@ def _with_days(block: Block, node: exp.Expression, values: list[Value], sign: in
 def _moved(block: Block, time_node: exp.Expression, node: exp.Expression, sign: int, whole: exp.Expression) -> Value:
     """A time plus or minus an interval, which is a timestamp."""
     factor, interval = _interval(block, node)
-    time = block.value(time_node)
-    if time.kind not in _TIMES:
-        if time.kind is Kind.SYMBOL and time.constant is not None:
-            time = coerced(block.statement, time, TIMESTAMP, time_node)
-        elif time.type is not None:
-            block.statement.refuse(
-                "type-mismatch", f"`{time.type.required()}` is not a date", time_node, help="use a date or timestamp"
-            )
+    time = _time(block, time_node)
     value = coerced(block.statement, time, TIMESTAMP, whole)
     for name, amount in (
         ("timestamp_plus_months", interval.months), ("timestamp_plus_days", interval.days),
@@ -239,11 +232,7 @@ def _time(block: Block, node: exp.Expression) -> Value:
     value = block.value(node)
     if value.kind is Kind.SYMBOL and value.constant is not None:
         return coerced(block.statement, value, TIMESTAMP, node)
-    if value.type is not None and value.kind not in _TIMES:
-        block.statement.refuse(
-            "type-mismatch", f"`{value.type.required()}` is not a date", node, help="use a date or timestamp"
-        )
-    return value
+    return require_kind(block.statement, value, _TIMES, "a date", node, help="use a date or timestamp")
 
 
 def _extract(block: Block, node: exp.Expression) -> Value:

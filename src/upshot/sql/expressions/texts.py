@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from upshot.core.types import NUMBER, SYMBOL, Kind
-from upshot.sql.expressions.coercion import cast
+from upshot.sql.expressions.coercion import cast, require_kind
 from upshot.sql.expressions.values import Value, applied, call, combined, plain
 from upshot.sql.spellings import output_text
 from upshot.syntax.ast import Constant, Term
@@ -23,21 +23,13 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 def text(block: Block, node: exp.Expression) -> Value:
     """The value, which must be text."""
-    value = block.value(node)
-    if value.type is not None and value.kind is not Kind.SYMBOL:
-        block.statement.refuse(
-            "type-mismatch", f"`{value.type.required()}` is not text", node, help="use CAST(… AS TEXT)"
-        )
-    return value
+    cure = "use CAST(… AS TEXT)"
+    return require_kind(block.statement, block.value(node), (Kind.SYMBOL,), "text", node, help=cure)
 
 
 def _whole(block: Block, node: exp.Expression) -> Value:
-    value = block.value(node)
-    if value.type is not None and value.kind is not Kind.NUMBER:
-        block.statement.refuse(
-            "type-mismatch", f"`{value.type.required()}` is not an integer", node, help="use an integer"
-        )
-    return value
+    """The value, which must be an integer."""
+    return require_kind(block.statement, block.value(node), (Kind.NUMBER,), "an integer", node, help="use an integer")
 
 
 def _joined(block: Block, node: exp.Expression) -> Value:

@@ -248,7 +248,7 @@ class _FromClause:
     def _merged_type(self, one: SourceColumn, other: SourceColumn) -> Type:
         """The type of a merged column, which has the values of both."""
         found = common_type(
-            self._statement, [plain(c.term, c.type) for c in (one, other)], [_column(one), _column(other)]
+            self._statement, [plain(c.term, c.type) for c in (one, other)], [one.reference(), other.reference()]
         )
         return (found or one.type).optional()
 
@@ -306,12 +306,7 @@ def _is_true(node: exp.Expression) -> bool:
 
 
 def _equal(left: SourceColumn, right: SourceColumn) -> exp.Expression:
-    return exp.EQ(this=_column(left), expression=_column(right))
-
-
-def _column(column: SourceColumn) -> exp.Column:
-    table = exp.to_identifier(column.table, quoted=True) if column.table else None
-    return exp.Column(this=exp.to_identifier(column.name, quoted=True), table=table)
+    return exp.EQ(this=left.reference(), expression=right.reference())
 
 
 def _shadow(hidden: Sequence[SourceColumn], merged: Sequence[SourceColumn]) -> None:

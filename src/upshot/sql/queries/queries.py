@@ -79,13 +79,6 @@ class QueryReader:
 
     # ---- entry points ---------------------------------------------------------------------------
 
-    def branches(self, translation: Translation, query: exp.Expression, around: Scope) -> list[Branch]:
-        return list(self.rows(translation, query, around).branches)
-
-    def scalar(self, around: Block, query: exp.Select) -> Branch:
-        (branch,) = self.rows(around.translation, query, around.scope).branches
-        return branch
-
     def is_common(self, table: exp.Table) -> bool:
         """Test whether FROM names a query of WITH."""
         return isinstance(table.this, exp.Identifier) and self._common(table.this) is not None
@@ -336,7 +329,7 @@ class QueryReader:
         first = self.rows(translation, union.this, bag=bool(path))
         start = first if best is None else best.arranged(translation.statement, first, first.names)
         own = _renamed(translation, table, start.names)
-        stored = _checked_names(translation, names or own, len(own), union)
+        stored = checked_names(translation, names or own, len(own), union)
         types = start.types(translation)
         nullable = [any(b.values[i].nullable for b in start.branches) for i in range(len(own))]
         hidden = [fresh_name("path", stored)] * path
@@ -406,9 +399,7 @@ def _columns(block: Block, select: exp.Select) -> tuple[tuple[str, ...], tuple[V
         if starred is not None:
             for column in starred:
                 names.append(column.name)
-                values.append(
-                    block.column(exp.Column(this=exp.to_identifier(column.name, quoted=True), table=_table(column)))
-                )
+                values.append(block.column(column.reference()))
             continue
         identifier = column_name(node)
         names.append(new_name(block.statement, identifier) if identifier is not None else _default_name(node, place))
@@ -417,10 +408,6 @@ def _columns(block: Block, select: exp.Select) -> tuple[tuple[str, ...], tuple[V
             names[-1] = found.name if found is not None else names[-1]
         values.append(value_of(block, node))
     return tuple(names), tuple(values)
-
-
-def _table(column: SourceColumn) -> exp.Identifier | None:
-    return exp.to_identifier(column.table, quoted=True) if column.table else None
 
 
 def _starred(block: Block, node: exp.Expression) -> list[SourceColumn] | None:
@@ -476,7 +463,7 @@ def _renamed(translation: Translation, table: CommonTable, names: tuple[str, ...
     return (*given, *names[len(given) :])
 
 
-def _checked_names(translation: Translation, names: Sequence[str], width: int, node: exp.Expression) -> tuple[str, ...]:
+def checked_names(translation: Translation, names: Sequence[str], width: int, node: exp.Expression) -> tuple[str, ...]:
     """The names, if they are distinct and as many as the columns."""
     if len(names) != width:
         translation.statement.refuse(

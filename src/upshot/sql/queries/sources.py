@@ -27,6 +27,10 @@ class SourceColumn:
     shadowed: bool = False
     merged: bool = False
 
+    def reference(self) -> exp.Column:
+        """The qualified name of the column."""
+        return exp.column(self.name, self.table or None, quoted=True)
+
 
 @dataclass(slots=True)
 class FromItem:

@@ -48,7 +48,7 @@ def _has_one_row(query: exp.Select) -> bool:
 
 def _branches(block: Block, query: exp.Expression) -> list[Branch]:
     """The rows of a subquery, which may use the columns of the block."""
-    return block.translation.reader.branches(block.translation, query, block.scope)
+    return list(block.translation.reader.rows(block.translation, query, block.scope).branches)
 
 
 # ---- EXISTS -----------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def scalar(block: Block, node: exp.Subquery) -> Value:
     contain."""
     query = inner_query(node)
     if isinstance(query, exp.Select) and len(query.expressions) == 1 and _has_one_row(query):
-        branch = block.translation.reader.scalar(block, query)
+        (branch,) = _branches(block, query)
         (value,) = branch.values
         cases = [Case((*branch.parts, *when), term) for when, (term,) in combinations([value])]
         return Value(tuple(cases), value.type)
