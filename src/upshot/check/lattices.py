@@ -271,15 +271,15 @@ class _Uses:
         head = self.clause.head
         lattice = self.schemas[head.relation].lattice
         for place, term in enumerate(head.args):
-            wanted = 0
+            expected = 0
             if lattice is not None and place == lattice.column:
-                wanted = -1 if lattice.function == "min" else 1
+                expected = -1 if lattice.function == "min" else 1
             trend = self._trend(term, trends)
-            if trend and trend != wanted:
+            if trend and trend != expected:
                 column = self.schemas[head.relation].columns[place].name
                 why = (
                     f"a better value in gives a worse `{column}`"
-                    if wanted
+                    if expected
                     else f"column `{column}` would keep every intermediate value; declare it `min` or `max`"
                 )
                 self._report(head, why)

@@ -134,9 +134,9 @@ class CheckedRule:
         return bool(self.bindings) or self.activations == EVERY
 
     @property
-    def hears(self) -> frozenset[tuple[str, str]]:
-        """The changes that the rule reacts to: pairs of a relation and `inserted` or `deleted`. See `heard_changes` in
-        `check/active/events.py` for those that must be reported in addition."""
+    def reacts_to(self) -> frozenset[tuple[str, str]]:
+        """The changes that the rule reacts to: pairs of a relation and `inserted` or `deleted`. See `relevant_changes`
+        in `check/active/events.py` for those that must be reported in addition."""
         stated = {*self.triggers, *((table.relation, table.operation) for table in self.windows)}
         found = {(relation, sign) for relation, operation in stated for sign in SIGNS[operation]}
         return frozenset(found) if self.is_awake else frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from upshot.check.active.events import HeardChanges, heard_changes
+from upshot.check.active.events import RelevantChanges, relevant_changes
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import ProgramError
@@ -67,7 +67,7 @@ class ProgramPlan:
     """The unstored views that production rules compute when they are read, and those below them, in order."""
     live_queries: frozenset[str] = frozenset()
     """The views of live queries, which no other view reads."""
-    heard: HeardChanges = field(default_factory=HeardChanges)
+    relevant: RelevantChanges = field(default_factory=RelevantChanges)
 
     def reported(self, view: str, *, several_turns: bool = False) -> tuple[str, ...]:
         """The reported changes of a view: `plus`, `minus`. For an unstored view, those that its `events` name and those
@@ -79,7 +79,7 @@ class ProgramPlan:
         if events == "all" or view not in self.on_demand.unstored:
             return _SIGNS["all"]
         signs = {*_SIGNS[events]}
-        triggers = self.heard.several if several_turns else self.heard.once
+        triggers = self.relevant.several if several_turns else self.relevant.once
         signs.update(_SIGN_OF[operation] for relation, operation in triggers if relation == view)
         if self.source.schemas[view].role is Role.CONSTRAINT:
             signs.add("plus")
@@ -145,7 +145,9 @@ def compile_program(checked: CheckedProgram, *, stored: bool = False, before: Pr
     if problems:
         raise ProgramError(problems)
     started = tuple(_started(normal, on_demand))
-    return ProgramPlan(checked, normal, tuple(components), choices, on_demand, started, heard=heard_changes(checked))
+    return ProgramPlan(
+        checked, normal, tuple(components), choices, on_demand, started, relevant=relevant_changes(checked)
+    )
 
 
 def _choice_on_demand(checked: CheckedProgram, view: str, on_demand: OnDemand, recursive: bool) -> Choice:

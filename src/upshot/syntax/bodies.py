@@ -427,10 +427,10 @@ def _closed(c: Cursor, piece: ast.Formula | _Open) -> ast.Formula:
             return piece
 
 
-def atom(c: Cursor, wanted: str = "a relation") -> ast.Atom:
+def atom(c: Cursor, expected: str = "a relation") -> ast.Atom:
     """`r(t1, …)`, or a bare `r` for a relation without columns."""
     start = c.start
-    name = relation_name(c, wanted)
+    name = relation_name(c, expected)
     args: tuple[ast.Term, ...] = ()
     c.height = 0
     if c.kind == "(":
@@ -439,19 +439,19 @@ def atom(c: Cursor, wanted: str = "a relation") -> ast.Atom:
     return ast.Atom(name, args, span=c.span(start))
 
 
-def relation_name(c: Cursor, wanted: str) -> str:
+def relation_name(c: Cursor, expected: str) -> str:
     """Take the name of a relation; of a component, `instance.relation`."""
     if c.text == "_":
-        c.unexpected(wanted)
+        c.unexpected(expected)
     if c.text in operators.TESTS or c.text in operators.PREFIX or c.text in literals.CONSTANT_NAMES:
         message, help = f"`{c.text}` is a keyword, not the name of a relation", "use another name"
         c.fail("reserved-word", message, c.start, c.end, help=help)
-    return qualified_name(c, wanted)
+    return qualified_name(c, expected)
 
 
-def qualified_name(c: Cursor, wanted: str) -> str:
+def qualified_name(c: Cursor, expected: str) -> str:
     """Take a name, or names joined by dots without space between."""
-    return behind_dots(c, c.take("name", wanted))
+    return behind_dots(c, c.take("name", expected))
 
 
 def behind_dots(c: Cursor, name: str) -> str:

@@ -128,9 +128,9 @@ class _Content:
             return
         component, home = found
         if len(component.parameters) != len(use.arguments):
-            wanted = f"{name}<{', '.join(component.parameters)}>" if component.parameters else name
+            expected = f"{name}<{', '.join(component.parameters)}>" if component.parameters else name
             message = f"component `{name}` takes {len(component.parameters)} types, {len(use.arguments)} are given"
-            self.expansion._report("component-arguments", message, use.span, f"write `{wanted}`")
+            self.expansion._report("component-arguments", message, use.span, f"write `{expected}`")
             return
         arguments = [types.get(each.name, each) if not each.arguments else each for each in use.arguments]
         bound = dict(zip(component.parameters, arguments, strict=True))

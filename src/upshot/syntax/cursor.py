@@ -157,11 +157,11 @@ class Cursor:
             if group not in ("comment", "bad"):
                 yield (found[group] if group == "op" else group), found[group]
 
-    def take(self, kind: str, wanted: str = "", *, opened: int = -1) -> str:
+    def take(self, kind: str, expected: str = "", *, opened: int = -1) -> str:
         """The text of the current token, which must be of this kind; advance. `opened` is the place of the bracket
         that it closes."""
         if self.kind != kind:
-            self.unexpected(wanted or f"`{kind}`", opened=opened)
+            self.unexpected(expected or f"`{kind}`", opened=opened)
         text = self.text
         self.advance()
         return text
@@ -278,7 +278,7 @@ class Cursor:
         slug, message, help = hint
         self.fail(slug, message, start, end, help=help)
 
-    def unexpected(self, wanted: str, *, help: str = "", opened: int = -1) -> NoReturn:
+    def unexpected(self, expected: str, *, help: str = "", opened: int = -1) -> NoReturn:
         """`fail` at the current token, which is not the expected one."""
         if hint := TOKENS.get(self.kind) or (WORDS.get(self.text) if self.kind == "name" else None):
             self.give_up(hint, self.start, self.end)
@@ -286,9 +286,9 @@ class Cursor:
         if opened >= 0:
             notes = ((Span(self.source, opened, opened + 1), f"this `{self.source.text[opened]}` is not closed"),)
         if self.kind == "end":
-            message = f"expected {wanted}, found the end of the text"
+            message = f"expected {expected}, found the end of the text"
             self.fail("unexpected-end", message, self.last, self.last, help=help, notes=notes)
-        message, label = f"expected {wanted}, found `{shown(self.text)}`", f"expected {wanted}"
+        message, label = f"expected {expected}, found `{shown(self.text)}`", f"expected {expected}"
         self.fail("unexpected-token", message, self.start, self.end, label=label, help=help, notes=notes)
 
     def _broken_token(self, group: str) -> bool:

@@ -94,9 +94,9 @@ def _folded(value: ast.Term) -> ast.Term:
     return value
 
 
-def _refuse_phrase(c: Cursor, wanted: str) -> NoReturn:
+def _refuse_phrase(c: Cursor, expected: str) -> NoReturn:
     help = did_you_mean(c.text, ("on", "when", "do")) if c.kind == "name" else ""
-    c.unexpected(wanted, help=help or "a rule reads `.rule name(X) on … when … do ….`")
+    c.unexpected(expected, help=help or "a rule reads `.rule name(X) on … when … do ….`")
 
 
 def _event(c: Cursor) -> ast.EventClause:
@@ -513,7 +513,7 @@ _READERS: Mapping[str, _Reader] = {
 # ---- phrases that items share --------------------------------------------------------------------------------
 
 
-def _end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
+def _end_clause(c: Cursor, expected: str, *, help: str = "") -> None:
     """Take the `.`; where the next item begins without one, report it as missing and keep the clause."""
     if c.kind == "." and not (c.starts_line() and c.follows_name()):
         c.advance()
@@ -521,7 +521,7 @@ def _end_clause(c: Cursor, wanted: str, *, help: str = "") -> None:
         message, label, help = "this clause has no end", "`.` missing", "end it with `.`"
         c.report("missing-period", message, c.last, c.last, label=label, help=help)
     else:
-        c.unexpected(wanted, help=help)
+        c.unexpected(expected, help=help)
 
 
 def _pair(c: Cursor) -> tuple[str, str]:

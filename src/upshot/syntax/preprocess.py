@@ -318,14 +318,14 @@ def expand(text: str, start: int, macros: Mapping[str, Macro], busy: frozenset[s
     if opened is None:
         return name, end
     arguments, end = _arguments(text, opened.end(), name)
-    count, wanted = len(arguments), f"{len(macro.parameters)}"
+    count, expected = len(arguments), f"{len(macro.parameters)}"
     if macro.parameters and macro.parameters[-1] == _FURTHER:
         fixed = len(macro.parameters) - 1
-        wanted = f"at least {fixed}"
+        expected = f"at least {fixed}"
         if count >= fixed:
             arguments[fixed:] = [", ".join(arguments[fixed:])]
     if len(arguments) != len(macro.parameters) and not (not macro.parameters and arguments == [""]):
-        message = f"`{name}` takes {wanted} arguments, {count} are given"
+        message = f"`{name}` takes {expected} arguments, {count} are given"
         raise MacroTrouble(message, f"write `{name}({', '.join(macro.parameters)})`")
     given = dict(zip(macro.parameters, arguments, strict=False))
     full = {key: expanded(value, macros, busy) for key, value in given.items()}

@@ -147,10 +147,10 @@ class _PatternReader:
         self.place += 1
         return letter
 
-    def _skip(self, wanted: str) -> bool:
-        if not self._pattern.startswith(wanted, self.place):
+    def _skip(self, expected: str) -> bool:
+        if not self._pattern.startswith(expected, self.place):
             return False
-        self.place += len(wanted)
+        self.place += len(expected)
         return True
 
     def _fail(self, reason: str, back: int = 0) -> BadPattern:

@@ -77,8 +77,8 @@ def quotient(a: Decimal | int, b: Decimal | int) -> Decimal:
         first, second = Decimal(a), Decimal(b)
         (weight, digits), (other, divisor) = _leading(first), _leading(second)
         shown = max(_places_of(first), _places_of(second))
-        wanted = _LEAST_DIGITS - _AT_ONCE * (weight - other - (digits <= divisor))
-        places = min(max(wanted, shown), max(QUOTIENT_PLACES, shown))
+        expected = _LEAST_DIGITS - _AT_ONCE * (weight - other - (digits <= divisor))
+        places = min(max(expected, shown), max(QUOTIENT_PLACES, shown))
         whole, rest = divmod(abs(first) * 10**places, abs(second))
         whole += 2 * rest >= abs(second)
         found: Decimal = whole if (first < 0) == (second < 0) else -whole

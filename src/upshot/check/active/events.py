@@ -41,7 +41,7 @@ class Events:
                 users.setdefault(need.relation, {})[id(clause)] = clause
         return Events({name: tuple(found.values()) for name, found in users.items()}, definitions)
 
-    def above(self, rule: CheckedRule, action: RuleAction) -> frozenset[Event]:
+    def consequences(self, rule: CheckedRule, action: RuleAction) -> frozenset[Event]:
         """The event of an action, and all events that it can cause in views. Negation inverts the sign of a change; an
         aggregate can have changes of both signs."""
         values = known_values(rule, action)
@@ -64,7 +64,7 @@ class Events:
                             waiting.append(event)
         return frozenset(found)
 
-    def answered(self, rule: CheckedRule) -> frozenset[Event]:
+    def triggers(self, rule: CheckedRule) -> frozenset[Event]:
         """The events of which at least one must happen before the rule can have new instances."""
         if rule.becomes is not None:
             return frozenset(rule.triggers)
@@ -75,7 +75,7 @@ class Events:
             found |= used or set(rule.triggers)
         return frozenset((relation, sign) for relation, operation in found for sign in SIGNS[operation])
 
-    def meets(self, source: CheckedRule, action: RuleAction, rule: CheckedRule, event: Event) -> bool:
+    def can_match(self, source: CheckedRule, action: RuleAction, rule: CheckedRule, event: Event) -> bool:
         """Test whether rows of the action can match the window literals of the rule."""
         if event != (action.target, _WRITES[action.kind]) or rule.becomes is not None:
             return True
@@ -85,7 +85,7 @@ class Events:
         names = [table.schema.name for table in rule.windows if (table.relation, table.operation) == event]
         return any(can_meet(values, name, clause) for clause in rule.clauses for name in names)
 
-    def read(self, rule: CheckedRule) -> frozenset[str]:
+    def relations(self, rule: CheckedRule) -> frozenset[str]:
         """All relations that the condition of the rule depends on."""
         windows = {table.schema.name: table.relation for table in rule.windows}
         clauses = (*rule.clauses, *rule.before, *self.definitions.get(rule.becomes or "", ()))
@@ -109,7 +109,7 @@ class Events:
             return False
         if not any(operation == INSERTED for _, operation in own):
             return True
-        reached = {name for rule in rules for action, _ in written(rule) for name, _ in self.above(rule, action)}
+        reached = {name for rule in rules for action, _ in written(rule) for name, _ in self.consequences(rule, action)}
         made = [clause for name in reached for clause in self.definitions.get(name, ())]
         made += [clause for rule in rules for clause in rule.clauses]
         return not any(_computes(clause) for clause in made)
@@ -195,7 +195,7 @@ def _possible(comparison: Comparison, values: Mapping[str, Constant]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HeardChanges:
+class RelevantChanges:
     """The changes that rules react to: in a transaction whose deferred rules run `once`, at its end, and in one with
     `several` processing points."""
 
@@ -203,7 +203,7 @@ class HeardChanges:
     several: frozenset[Event] = frozenset()
 
 
-def heard_changes(program: CheckedProgram) -> HeardChanges:
+def relevant_changes(program: CheckedProgram) -> RelevantChanges:
     """The changes that the rules of a program react to.
 
     A propagation reports the net change since the transaction began. A row inserted before a turn of a rule and deleted
@@ -212,14 +212,14 @@ def heard_changes(program: CheckedProgram) -> HeardChanges:
     action of a rule before the commit, or by a statement after the turn of an immediate rule or a processing point.
     """
     if not program.rules:
-        return HeardChanges()
+        return RelevantChanges()
     events = Events.of(program)
     early = [rule for rule in program.rules if rule.is_awake and rule.coupling != "after"]
-    made = {event for rule in early for action, _ in written(rule) for event in events.above(rule, action)}
-    once = {event for rule in program.rules for event in rule.hears}
+    made = {event for rule in early for action, _ in written(rule) for event in events.consequences(rule, action)}
+    once = {event for rule in program.rules for event in rule.reacts_to}
     several = set(once)
     for rule in early:
-        undone = rule.hears if rule.coupling == "immediate" else rule.hears & made
+        undone = rule.reacts_to if rule.coupling == "immediate" else rule.reacts_to & made
         once |= {(relation, OPPOSITE[operation]) for relation, operation in undone}
-        several |= {(relation, OPPOSITE[operation]) for relation, operation in rule.hears}
-    return HeardChanges(frozenset(once), frozenset(several))
+        several |= {(relation, OPPOSITE[operation]) for relation, operation in rule.reacts_to}
+    return RelevantChanges(frozenset(once), frozenset(several))

@@ -60,7 +60,7 @@ class Triggering:
 def triggering(program: CheckedProgram) -> Triggering:
     """The triggering graph of a program's rules."""
     events = Events.of(program)
-    answered = {rule.name: events.answered(rule) for rule in program.rules}
+    answered = {rule.name: events.triggers(rule) for rule in program.rules}
     edges = tuple(edge for rule in program.rules for edge in _edges(rule, program.rules, events, answered))
     return Triggering(
         tuple(rule.name for rule in program.rules),
@@ -75,12 +75,12 @@ def _edges(
 ) -> Iterator[Edge]:
     seen: set[tuple[str, Event]] = set()
     for action, event in written(source):
-        reached = events.above(source, action)
+        reached = events.consequences(source, action)
         for rule in rules:
             found = sorted(reached & answered[rule.name])
             if not found or (rule.name, event) in seen:
                 continue
-            if any(events.meets(source, action, rule, each) for each in found):
+            if any(events.can_match(source, action, rule, each) for each in found):
                 seen.add((rule.name, event))
                 yield Edge(source.name, rule.name, *event, found[0])
 
@@ -130,7 +130,7 @@ def _shortest(start: str, out: Mapping[str, Sequence[Edge]]) -> tuple[Edge, ...]
 def _conflicts(rules: Sequence[CheckedRule], events: Events) -> Iterator[Conflict]:
     later = _later(rules)
     writes = {rule.name: dict.fromkeys(event for _, event in written(rule)) for rule in rules}
-    reads = {rule.name: events.read(rule) for rule in rules}
+    reads = {rule.name: events.relations(rule) for rule in rules}
     for first, second in combinations(rules, 2):
         if (first.coupling, first.priority) != (second.coupling, second.priority):
             continue

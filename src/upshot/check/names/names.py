@@ -54,14 +54,14 @@ class NameCheck:
             self.unknown(atom.relation, atom.span)
             return
         updated = atom.state == UPDATED
-        wanted = schema.arity * (2 if updated else 1)
-        if wanted != len(atom.args):
+        expected = schema.arity * (2 if updated else 1)
+        if expected != len(atom.args):
             self.findings.error(
                 "wrong-arity",
                 f"`{atom.relation}` has {_count(schema.arity, 'column')}, "
                 f"but {_count(len(atom.args), 'argument')} {'is' if len(atom.args) == 1 else 'are'} given",
                 atom.span,
-                label=f"expected {_count(wanted, 'argument')}" + ": the old row, then the new one" * updated,
+                label=f"expected {_count(expected, 'argument')}" + ": the old row, then the new one" * updated,
                 help=f"write `{_shape(schema, 'old_', 'new_') if updated else _shape(schema)}`",
                 notes=((schema.span, "declared here"),) if schema.span is not None else (),
             )
@@ -208,23 +208,23 @@ class NameCheck:
         if known is None:
             self._unknown("aggregate", aggregate, AGGREGATES, f"use {', '.join(AGGREGATES)}")
         elif known.takes_value is not (aggregate.target is not None):
-            wanted = "needs a value" if known.takes_value else "takes no value"
+            expected = "needs a value" if known.takes_value else "takes no value"
             example = f"{aggregate.function} X : {{ … }}" if known.takes_value else "count : { … }"
             self.findings.error(
                 "wrong-arity",
-                f"`{aggregate.function}` {wanted} before the colon",
+                f"`{aggregate.function}` {expected} before the colon",
                 aggregate.span,
-                label=wanted,
+                label=expected,
                 help=f"write `{example}`",
             )
 
-    def _wrong_count(self, name: str, wanted: str, have: int, span: Span | None) -> None:
+    def _wrong_count(self, name: str, expected: str, have: int, span: Span | None) -> None:
         self.findings.error(
             "wrong-arity",
-            f"`{name}` takes {wanted}, but {_count(have, 'argument')} {'is' if have == 1 else 'are'} given",
+            f"`{name}` takes {expected}, but {_count(have, 'argument')} {'is' if have == 1 else 'are'} given",
             span,
-            label=f"expected {wanted}",
-            help=f"give `{name}` {wanted}",
+            label=f"expected {expected}",
+            help=f"give `{name}` {expected}",
         )
 
     def _too_deep(self, aggregate: ast.Aggregate) -> None:

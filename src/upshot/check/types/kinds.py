@@ -171,8 +171,8 @@ class Kinds:
                 return TypedLiteral(literal, (left, right))
             case ast.Test():
                 typed = tuple(self.term(a) for a in plain.args)
-                wanted = TESTS[plain.name].arguments if plain.name in TESTS else ()
-                for i, (argument, kinds) in enumerate(zip(typed, wanted, strict=False)):
+                expected = TESTS[plain.name].arguments if plain.name in TESTS else ()
+                for i, (argument, kinds) in enumerate(zip(typed, expected, strict=False)):
                     self._hold(argument, kinds, f"argument {i + 1} of `{plain.name}` must be {spell(kinds)}")
                 return TypedLiteral(literal, typed)
             case _:
@@ -328,7 +328,9 @@ class Kinds:
             self._why[keep] = (span, f"it must be {spell(both)}")
         self._kinds[keep] = both
 
-    def _conflict(self, typed: Typed, wanted: KindSet, words: str, span: Span | None, root: int, *others: int) -> None:
+    def _conflict(
+        self, typed: Typed, expected: KindSet, words: str, span: Span | None, root: int, *others: int
+    ) -> None:
         self.failed = True
         have = self._kinds[root]
         notes = []
@@ -341,7 +343,7 @@ class Kinds:
             f"{_subject(typed.term)} is {_spell_of(typed.term, have)}, but {words}",
             span,
             label=f"{_spell_of(typed.term, have)} here",
-            help=_advice(typed.term, have, wanted, words),
+            help=_advice(typed.term, have, expected, words),
             notes=tuple(notes),
         )
 
@@ -403,17 +405,17 @@ def _spell_of(term: ast.Term, kinds: KindSet) -> str:
     return "`float`" if isinstance(term, ast.Constant) and isinstance(term.value, float) else spell(kinds)
 
 
-def _advice(term: ast.Term, have: KindSet, wanted: KindSet, words: str) -> str:
+def _advice(term: ast.Term, have: KindSet, expected: KindSet, words: str) -> str:
     if isinstance(term, ast.Constant) and isinstance(term.value, str):
         for kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL):
-            if wanted == only(kind):
+            if expected == only(kind):
                 return f'write `{kind.value}("{term.value[:40]}")`'
-    if isinstance(term, ast.Constant) and kinds_of_constant(term) == NUMERIC and wanted == only(Kind.SYMBOL):
+    if isinstance(term, ast.Constant) and kinds_of_constant(term) == NUMERIC and expected == only(Kind.SYMBOL):
         return f'write `"{term.value}"`'
     if have == only(Kind.SYMBOL) and "`+`" in words:
         return "join texts with `cat`"
-    if have == only(Kind.SYMBOL) and wanted == only(Kind.NUMBER):
+    if have == only(Kind.SYMBOL) and expected == only(Kind.NUMBER):
         return "use `to_number` if the text is a number"
-    if wanted == only(Kind.SYMBOL) and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
+    if expected == only(Kind.SYMBOL) and have & only(Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
         return "convert it with `to_string`"
     return "use values of one type in both places"

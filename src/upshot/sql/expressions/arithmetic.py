@@ -56,10 +56,10 @@ def _of_decimals(block: Block, node: exp.Expression, function: str, values: Sequ
             scale if v.constant is None else least_scale(v.constant) for v, scale in zip(values, scales, strict=True)
         ]
     scale = places(scales)
-    wanted = scales if function in ("*", "quotient") else [scale] * len(values)
+    expected = scales if function in ("*", "quotient") else [scale] * len(values)
     parts = [
         coerced(block.statement, value, _decimal(each), part)
-        for value, each, part in zip(values, wanted, (node.this, node.expression), strict=True)
+        for value, each, part in zip(values, expected, (node.this, node.expression), strict=True)
     ]
     return applied(function, parts, _decimal(scale))
 

@@ -136,8 +136,8 @@ def _is(block: Block, node: exp.Is, value: bool) -> Formula:
     while isinstance(tested, exp.Not):
         tested, value = tested.this, not value
     if isinstance(tested, exp.Boolean):
-        wanted = bool(tested.this)
-        return block.holds(node.this, value=wanted if value else not wanted, certain=value)
+        expected = bool(tested.this)
+        return block.holds(node.this, value=expected if value else not expected, certain=value)
     if not isinstance(tested, exp.Null):
         block.statement.unsupported(f"`{block.statement.spelled(node)}`", node, help="IS takes NULL, TRUE or FALSE")
     found = block.value(node.this)

@@ -208,10 +208,10 @@ def _value(block: Block, node: exp.Expression) -> Value:
 
 
 def _cast(block: Block, node: exp.Cast) -> Value:
-    value, wanted = value_of(block, node.this), column_type(block.statement, node.args["to"], node)
-    if value.kind is Kind.BOOLEAN and wanted.kind is Kind.NUMBER:
+    value, expected = value_of(block, node.this), column_type(block.statement, node.args["to"], node)
+    if value.kind is Kind.BOOLEAN and expected.kind is Kind.NUMBER:
         return _case(block, exp.case().when(node.this, "1").when(exp.not_(node.this), "0"))
-    made = cast(block.statement, value, wanted, node)
+    made = cast(block.statement, value, expected, node)
     if value.kind is Kind.BOOLEAN and node.meta.get(OUTPUT):
         return combined([made], lambda terms: call("left", (terms[0], Constant(1))), SYMBOL)
     return made
@@ -242,10 +242,10 @@ def _called(block: Block, node: exp.Expression) -> Value:
     else:
         values = [block.value(each) for each in nodes]
     for position, (value, each) in enumerate(zip(values, nodes, strict=True)):
-        wanted = signature.argument(position)
-        if value.type is not None and not only(value.type.kind) & wanted:
-            message = f"`{value.type.required()}` is not {spell(wanted)}"
-            hint = "use CAST(… AS TEXT)" if wanted == only(Kind.SYMBOL) else "use a value of that type"
+        expected = signature.argument(position)
+        if value.type is not None and not only(value.type.kind) & expected:
+            message = f"`{value.type.required()}` is not {spell(expected)}"
+            hint = "use CAST(… AS TEXT)" if expected == only(Kind.SYMBOL) else "use a value of that type"
             block.statement.refuse("type-mismatch", message, each, help=hint)
     types = [value.type for value in values if value.type is not None]
     if len(types) < len(values):
@@ -266,32 +266,32 @@ def _own_function(block: Block, node: exp.Anonymous) -> Value:
         )
         statement.refuse("sql-unsupported", f"there is no function `{node.name}`", node, help=hint)
     name = f"{MARK}{node.name}" if f"{MARK}{node.name}" in names else names[0]
-    wanted, result = signature_of(functors[name])
-    if len(wanted) != len(node.expressions):
+    expected, result = signature_of(functors[name])
+    if len(expected) != len(node.expressions):
         statement.refuse(
-            "wrong-arity", f"`{node.name}` takes {len(wanted)} arguments, not {len(node.expressions)}", node,
+            "wrong-arity", f"`{node.name}` takes {len(expected)} arguments, not {len(node.expressions)}", node,
             help=f"it is declared as `{functors[name]}`",
         )  # fmt: skip
-    values = [argument_of(block, each, type) for each, type in zip(node.expressions, wanted, strict=True)]
+    values = [argument_of(block, each, type) for each, type in zip(node.expressions, expected, strict=True)]
     # In a rule of a view the checker adds the types: it knows when the function is replaced.
     called = name if block.translation.is_view else functors[name]
     return combined(values, lambda terms: Call(called, tuple(terms)), result)
 
 
-def argument_of(block: Block, node: exp.Expression, wanted: Type) -> Value:
+def argument_of(block: Block, node: exp.Expression, expected: Type) -> Value:
     """An argument of a function of the user, converted to the declared type; numbers can be converted to floats."""
     value = block.value(node)
-    if value.type is None or value.kind is wanted.kind:
+    if value.type is None or value.kind is expected.kind:
         return value
-    numbers = wanted.kind is Kind.FLOAT and value.kind in NUMERIC
-    literal_of = value.constant is not None and (value.kind, wanted.kind) in (
+    numbers = expected.kind is Kind.FLOAT and value.kind in NUMERIC
+    literal_of = value.constant is not None and (value.kind, expected.kind) in (
         (Kind.NUMBER, Kind.UNSIGNED), (Kind.SYMBOL, Kind.DATE), (Kind.SYMBOL, Kind.TIMESTAMP),
     )  # fmt: skip
     if not (numbers or literal_of):
         block.statement.refuse(
-            "type-mismatch", f"`{value.type.required()}` is not `{wanted}`", node, help=f"use CAST(… AS {wanted})"
+            "type-mismatch", f"`{value.type.required()}` is not `{expected}`", node, help=f"use CAST(… AS {expected})"
         )
-    return coerced(block.statement, value, wanted, node)
+    return coerced(block.statement, value, expected, node)
 
 
 _FUNCTIONS: dict[type[exp.Expression], Callable[[Block, exp.Expression], Value]] = {

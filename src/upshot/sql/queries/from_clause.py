@@ -120,12 +120,12 @@ class _FromClause:
     def _merged_names(self, left: _Joined, right: _Joined, join: exp.Join) -> list[tuple[SourceColumn, SourceColumn]]:
         """The pairs of columns that USING or NATURAL merges."""
         ours, theirs = left.scope(None), right.scope(None)
-        wanted: list[exp.Identifier] = list(join.args.get("using") or [])
+        expected: list[exp.Identifier] = list(join.args.get("using") or [])
         if join.args.get("method") == "NATURAL":
             shared = [c.name for c in ours.star() if any(c.name == d.name for d in theirs.star())]
-            wanted = [exp.to_identifier(name, quoted=True) for name in dict.fromkeys(shared)]
+            expected = [exp.to_identifier(name, quoted=True) for name in dict.fromkeys(shared)]
         found = []
-        for name in wanted:
+        for name in expected:
             name = name.this if isinstance(name, exp.Column) else name
             pair = [scope.own(self._statement, exp.Column(this=name)) for scope in (ours, theirs)]
             if pair[0] is None or pair[1] is None:

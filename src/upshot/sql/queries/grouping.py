@@ -159,8 +159,8 @@ class _Grouping:
             argument = exp.Case(ifs=[exp.If(this=condition.copy(), true=chosen)])
             counts_rows = False
         if fold:
-            (wanted,), _ = signature_of(fold)
-            return _Spec(signature, fold, distinct, argument_of(self._block, argument, wanted))
+            (expected,), _ = signature_of(fold)
+            return _Spec(signature, fold, distinct, argument_of(self._block, argument, expected))
         value = None if counts_rows else value_of(self._block, argument)
         if function == "mean" and value is not None and value.kind is Kind.DECIMAL:
             function = "average"

@@ -253,8 +253,8 @@ class QueryReader:
         names = [translation.variable(name).name for name in left.names]
         other = presence(translation, f"{word.lower()}_right", names, list(right.branches), nullable)
         found, missing = other.probe([value.term for value in branch.values if value.term is not None])
-        wanted = missing if word == "EXCEPT" else found
-        return RowSet(left.names, (Branch((*branch.parts, wanted), branch.values),))
+        expected = missing if word == "EXCEPT" else found
+        return RowSet(left.names, (Branch((*branch.parts, expected), branch.values),))
 
     def _checked(self, translation: Translation, rows: RowSet, around: Scope | None, node: exp.Expression) -> RowSet:
         what = "a correlated INTERSECT or EXCEPT"

@@ -79,9 +79,9 @@ def best_values(query: exp.Expression) -> BestValues | None:
             return None
         columns.append(node.this)
     keys = [unwrapped(each) for each in query.args["group"].expressions]
-    wanted = [columns[place].name.lower() for place in range(len(columns)) if place not in places]
+    expected = [columns[place].name.lower() for place in range(len(columns)) if place not in places]
     named = [key.name.lower() if isinstance(key, exp.Column) else _numbered(key, columns) for key in keys]
-    if len(places) != 1 or sorted(wanted) != sorted(named):
+    if len(places) != 1 or sorted(expected) != sorted(named):
         return None
     word = "min" if isinstance(unwrapped(query.expressions[places[0]]), exp.Min) else "max"
     union = inner_query(start.this)

@@ -92,13 +92,13 @@ class Scope:
             statement.refuse("sql-name", "a schema stands before the table", node, help="there are no schemas")
         if table is None:
             names = [c.name for c in self.columns() if not c.shadowed]
-            wanted = chosen(name, names)
-            found = [c for c in self.columns() if c.name in wanted and not c.shadowed]
+            expected = chosen(name, names)
+            found = [c for c in self.columns() if c.name in expected and not c.shadowed]
         else:
             tables = chosen(table, self.tables())
             own = [c for c in self.columns() if c.table in tables]
-            wanted = chosen(name, [c.name for c in own])
-            found = [c for c in own if c.name in wanted]
+            expected = chosen(name, [c.name for c in own])
+            found = [c for c in own if c.name in expected]
         if len(found) > 1:
             listed = " or ".join(f"`{c.table}.{c.name}`" for c in found)
             statement.refuse("sql-ambiguous", f"`{node.sql()}` is {listed}", node, help="name the table")

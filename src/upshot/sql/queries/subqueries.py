@@ -153,12 +153,12 @@ def _by_case(subject: Value, rows: Presence, keys: Sequence[Variable], *, presen
 
 def quantified(block: Block, op: str, node: exp.Expression, *, value: bool, certain: bool) -> Formula:
     """`x < ANY (SELECT …)` and `x < ALL (SELECT …)`."""
-    wanted = node.expression
+    expected = node.expression
     left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
-    query = wanted.this
+    query = expected.this
     if not isinstance(query, exp.Query | exp.Subquery):
-        block.statement.unsupported("ANY and ALL of a list", wanted, help="use IN, or a query")
-    if isinstance(wanted, exp.All):
+        block.statement.unsupported("ANY and ALL of a list", expected, help="use IN, or a query")
+    if isinstance(expected, exp.All):
         # All rows satisfy a comparison if and only if no row satisfies the opposite one.
         return _any(block, OPPOSITE[op], node, left, query, value=not value, certain=certain)
     return _any(block, op, node, left, query, value=value, certain=certain)

@@ -270,10 +270,10 @@ def _valued(translation: Translation, stored: Stored, windows: Sequence[_Window]
     """The block over the rows and their lines; its groups are the values of the windows."""
     source = translation.source(stored.relation, "", stored.names, stored.hidden)
     block = Block(translation, Scope(None, [source]))
-    wanted: list[Value] = []
+    expected: list[Value] = []
     for window in windows:
-        wanted += [_partition(block, window), _line(block, window, source)]
-    values = staged_columns(block, wanted)
+        expected += [_partition(block, window), _line(block, window, source)]
+    values = staged_columns(block, expected)
     known = [*source.identity(), *block.computed]
     names = [translation.variable(v.name).name for v, _ in known]
     names += [translation.variable(name).name for _ in windows for name in ("part", "line")]

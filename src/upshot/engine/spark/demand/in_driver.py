@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from upshot.check.active.events import HeardChanges
+from upshot.check.active.events import RelevantChanges
 from upshot.check.program import CheckedProgram, Clause
 from upshot.core.schema import Column, Role, Schema
 from upshot.engine.limits import Limits
@@ -164,5 +164,5 @@ def _plan_in_driver(plan: ProgramPlan) -> ProgramPlan:
     source = replace(program, schemas=seen, options=options)
     components = tuple(c for c in plan.components if c.views[0] in strategies)
     on_demand = OnDemand(strategies, nervous=plan.on_demand.nervous)
-    heard = HeardChanges(plan.heard.several, plan.heard.several)
-    return ProgramPlan(source, program, components, plan.strategies, on_demand, heard=heard)
+    relevant = RelevantChanges(plan.relevant.several, plan.relevant.several)
+    return ProgramPlan(source, program, components, plan.strategies, on_demand, relevant=relevant)
