@@ -1,4 +1,4 @@
-"""Bounds that end a computation with an error rather than never, and the switches of engines."""
+"""Limits that end a computation with an error, and the switches of engines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from upshot.core.optimizations import Optimizations
 from upshot.engine.user_functions import UserFunctions
 
 MOST_ROUNDS = 2**63 - 1
-"""Rounds that the kernel can count to."""
+"""The largest number of rounds that the kernel can count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`max_rounds`: the most rounds a recursive component may take, load or change. `memory`: the most bytes that the
-    tables of the local engine may take, indexes and text included. `functions`: those that rules call, shared by all
-    engines of a database."""
+    """`max_rounds`: the maximum number of rounds of a recursive component, for a load or a change. `memory`: the
+    maximum number of bytes for the tables of the local engine, with indexes and text. `functions`: the user functions
+    that rules call, shared by all engines of a database."""
 
     max_rounds: int = 1_000_000
     memory: int | None = None
@@ -28,7 +28,7 @@ class Limits:
 
 
 class BudgetExceeded(LimitError):
-    """The tables would outgrow the memory they may take; the change can be undone as after any other error."""
+    """The tables would exceed their memory limit; the change can be rolled back as after any other error."""
 
     def __init__(self, needed: int, limit: int) -> None:
         super().__init__(
@@ -57,7 +57,8 @@ _once: ContextVar[bool] = ContextVar("once", default=False)
 
 @contextmanager
 def by_rounds_alone() -> Iterator[None]:
-    """Compute recursion by rounds of its rules only: a recomputation must not share the ways it judges."""
+    """Compute recursion by rounds of its rules only, so that verification does not use the algorithms that it
+    checks."""
     token = _by_rounds.set(True)
     try:
         yield
@@ -71,7 +72,7 @@ def is_by_rounds_alone() -> bool:
 
 @contextmanager
 def loaded_once() -> Iterator[None]:
-    """Load without building what changes would need: none will follow."""
+    """Load without building indexes for changes: none will follow."""
     token = _once.set(True)
     try:
         yield
@@ -80,5 +81,5 @@ def loaded_once() -> Iterator[None]:
 
 
 def is_changed_later() -> bool:
-    """Test whether a load should build what changes will need."""
+    """Test whether a load should build indexes for later changes."""
     return not (_once.get() or _by_rounds.get())

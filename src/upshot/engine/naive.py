@@ -1,6 +1,7 @@
-"""The oracle: what every view holds, straight from the definition. Slow on purpose; it shares nothing with the engines.
+"""The oracle: the rows of every view, straight from the definition. Slow on purpose; it shares nothing with the
+engines.
 
-In a body, literals that compute are taken last: an error is raised only for a binding that satisfies all the others.
+In a body, literals that compute come last: an error is raised only for a binding that satisfies all others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Row = tuple[Any, ...]
 Binding = dict[str, Any]
 
 RESERVED = {Kind.NUMBER: -(2**63), Kind.UNSIGNED: 2**64 - 1}
-"""The one number that a nullable column cannot hold."""
+"""The one number that a nullable column cannot store."""
 
 
 def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str, set[Row]]:
@@ -69,7 +70,7 @@ def evaluate(program: CheckedProgram, base: Mapping[str, set[Row]]) -> dict[str,
 
 
 def surpassed(program: CheckedProgram, view: str, row: Row, others: Iterable[Row]) -> bool:
-    """Test whether another row of the same group has a better value in the column of which the best is kept."""
+    """Test whether another row of the same group has a better value in the lattice column."""
     lattice = program.schemas[view].lattice
     if lattice is None:
         return False
@@ -82,14 +83,14 @@ def surpassed(program: CheckedProgram, view: str, row: Row, others: Iterable[Row
 
 
 def derive(rule: Clause, relations: Mapping[str, set[Row]]) -> Iterator[Row]:
-    """The head's rows, one for each solution of the body."""
+    """The derived rows, one for each solution of the body."""
     world = OracleState(relations, rule.types)
     for binding in world.solve(rule.body, {}, names(rule.head)):
         yield tuple(world.value(term, binding) for term in rule.head.args)
 
 
 class OracleState:
-    """The relations as they are now, and the types of one rule's variables."""
+    """The current relations, and the types of one rule's variables."""
 
     def __init__(self, relations: Mapping[str, set[Row]], types: Mapping[str, Type]) -> None:
         self.relations, self.types = relations, types
@@ -132,7 +133,8 @@ class OracleState:
                     yield binding
 
     def unify(self, args: Sequence[Term], row: Row, binding: Binding) -> Iterator[Binding]:
-        """The binding that makes the atom this row, if there is one; a variable takes NULL in, but NULL never joins."""
+        """The binding that makes the atom equal to the row, if there is one. A variable can be bound to NULL, but NULL
+        never joins."""
         longer = dict(binding)
         for term, value in sorted(zip(args, row, strict=True), key=lambda pair: isinstance(pair[0], Call)):
             match term:
@@ -163,7 +165,7 @@ class OracleState:
         raise AssertionError(term)
 
     def alternatives(self, body: Formula, binding: Binding, scope: frozenset[str]) -> list[Binding]:
-        """The solutions of an aggregate's body; of a disjunction, the distinct values of what all parts mention."""
+        """The solutions of an aggregate's body; of a disjunction, the distinct values of the variables of all parts."""
         if not isinstance(body, Or):
             return self.solve(body.parts if isinstance(body, And) else [body], binding, scope)
         kept = frozenset(binding) | frozenset.intersection(*map(names, body.parts))
@@ -212,7 +214,7 @@ def computes(literal: Formula) -> bool:
 
 
 def is_result(literal: Formula, body: Sequence[Formula]) -> bool:
-    """Test whether the literal computes a value that no other one reads: it can wait until all others hold."""
+    """Test whether the literal computes a value that no other literal reads: it can come after all others."""
     if not computes(literal) or not isinstance(literal, Comparison) or literal.op != "=":
         return False
     others = frozenset[str]().union(*(names(each, inside=True) for each in body if each is not literal))
@@ -220,8 +222,8 @@ def is_result(literal: Formula, body: Sequence[Formula]) -> bool:
 
 
 def ready(literal: Formula, bound: set[str], scope: frozenset[str]) -> bool:
-    """Test whether all is bound that the literal does not bind itself; in aggregates, all that occurs outside them
-    too."""
+    """Test whether all variables are bound that the literal cannot bind; for aggregates, those that also occur
+    outside."""
 
     def needs(node: SyntaxNode) -> frozenset[str]:
         return names(node) | names(node, inside=True) & scope

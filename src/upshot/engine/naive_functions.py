@@ -1,4 +1,4 @@
-"""The oracle's functions, tests and aggregates, each by its name: tables of its own, as plain as can be."""
+"""The oracle's own functions, tests and aggregates by name, as plain as possible."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _ratio(a: Decimal, b: Decimal, _: Type) -> float:
 def _shortest(value: float) -> str:
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    # Of all spellings with up to 17 digits, the first that is the value.
+    # The first spelling, of those with up to 17 digits, that equals the value.
     found = next(f"{value:.{digits - 1}e}" for digits in range(1, 18) if float(f"{value:.{digits - 1}e}") == value)
     mantissa, _, exponent = found.partition("e")
     if not -5 < int(exponent) < 15:
@@ -336,7 +336,7 @@ _ANALYSIS = (
 
 
 def _analysis(function: str, *args: Any) -> float:
-    """A function of floats: NumPy says where it has no finite value, `math` gives the digits elsewhere."""
+    """A function of floats: the result of `math`, or of NumPy where that is not finite."""
     *operands, _ = args
     names = {"atan2": "arctan2"} | {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
     with np.errstate(all="ignore"):
@@ -427,7 +427,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sort_key": _key,
     "reverse_sort_key": lambda value, _: _key(value, down=True),
 }  # fmt: skip
-"""By name, with the type of the result as last argument: every function of `values`. Tests enter those of users."""
+"""Every function of `values` by name, with the result type as last argument. Tests add user functions."""
 
 RESULTS = {
     **dict.fromkeys(("strlen", "ord", "to_number", "utoi", "ftoi"), NUMBER),
@@ -436,11 +436,11 @@ RESULTS = {
     **dict.fromkeys(("cat", "substr", "reverse", "to_string", "to_text", "chr", "[]"), SYMBOL),
     **dict.fromkeys(("sort_key", "reverse_sort_key", "window_text", "window_value", "join_lines"), SYMBOL),
 }
-"""The types of results that are not those of the arguments. A number that is not here is not tested for its range."""
+"""Result types that differ from those of the arguments. Results of other functions are not tested for their range."""
 
 
 def apply(function: str, args: Sequence[Any], type: Type) -> Any:
-    """The value of a functor or operator whose arguments are not NULL and whose result has this type."""
+    """The value of a function or operator with this result type; no argument is NULL."""
     made = FUNCTIONS[function]
     exact = type.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL)
     return exactly(lambda: made(*args, type), type) if exact else made(*args, type)
@@ -481,7 +481,7 @@ CLASSES = {
 
 
 def python_pattern(pattern: str) -> str:
-    """The usual part of Soufflé's patterns in Python's spelling; `std::regex` judges all of them in the tests."""
+    """The common part of Soufflé's patterns in Python's syntax; tests compare all patterns with `std::regex`."""
     named = {".": r"[^\n\r]", "^": r"\A", "$": r"\Z"}
 
     def piece(found: re.Match[str]) -> str:
@@ -539,9 +539,9 @@ AGGREGATES: dict[str, Callable[[Sequence[Any], Type], Any]] = {
     "kth": _kth,
     "sequence": lambda values, _: "\n".join(sorted({*values})),
 }
-"""By name: every aggregate of `values`. Tests enter the folds of users."""
+"""Every aggregate of `values` by name. Tests add user folds."""
 
 
 def aggregate(function: str, values: Sequence[Any], type: Type) -> Any:
-    """The fold of values none of which is NULL; None for that of nothing, unless it is a count or a sum."""
+    """The aggregate of values that are not NULL; without values None, unless it is a count or a sum."""
     return AGGREGATES[function](values, type) if values or function in ("count", "sum") else None

@@ -61,11 +61,11 @@ ABSENT: Mapping[str, Any] = {
     "number": 0, "unsigned": 0, "float": 0.0, "symbol": "", "boolean": False, "record": "nil",
     "date": dt.date(1970, 1, 1), "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
 }  # fmt: skip
-"""By kind, the field of a value that has none: nobody looks at it."""
+"""By kind, the result for a field that the value does not have; no rule uses it."""
 
 
 def field(kind: str, text: str, place: int, _: Type) -> Any:
-    """The field of a value, or what stands for one that is absent."""
+    """The field of a value, or the entry of `ABSENT`."""
     tree = read(text)
     if tree is None or place + 1 >= len(tree):
         return ABSENT[kind]
@@ -81,7 +81,7 @@ def has_tag(tag: str, text: str) -> bool:
 
 
 def unread(value: Any) -> str:
-    """The text of what `read` has given."""
+    """The text of a value that `read` returned."""
     if value is None:
         return "nil"
     shown = [unread(each) if each is None or isinstance(each, tuple) else show(each, "") for each in value[1:]]
@@ -147,7 +147,7 @@ def _atom(found: re.Match[str]) -> Any:
 
 
 NAN = math.nan
-"""The only NaN that enters a set: sets look at identity first, so NaN equals NaN."""
+"""The only NaN in sets: they compare identity first, so NaN equals NaN."""
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -173,7 +173,7 @@ def compare(op: str, left: Any, right: Any) -> bool:
 
 
 def rounded_sum(values: Sequence[Any]) -> float:
-    """The float nearest to the exact sum: what `math.fsum` gives, also where that overflows on the way."""
+    """The float nearest to the exact sum, like `math.fsum`, but without its overflow in intermediate results."""
     if endless := [float(value) for value in values if not math.isfinite(value)]:
         return sum(endless)
     exact = sum(map(Fraction, values), Fraction(0))
@@ -202,8 +202,8 @@ def exactly(compute: Callable[[], Any], type: Type) -> Any:
 
 
 def postgres_quotient(a: Decimal | Fraction, b: Decimal | Fraction | int) -> Decimal:
-    """The quotient with as many places as PostgreSQL decides from four digits at a time, from those of the operands up
-    to 20 or theirs."""
+    """The quotient with the number of places of PostgreSQL: at least 16 significant digits, counted in groups of four,
+    at least the places of the operands, and at most 20 or the places of the operands."""
     first, second = abs(Fraction(a)), abs(Fraction(b))
     if not second:
         raise DataError("a division by zero has no value", code="division-by-zero")

@@ -1,4 +1,4 @@
-"""The oracle's window functions: every row looks at all rows of its partition."""
+"""The oracle's window functions: each row is computed from all rows of its partition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _none() -> DataError:
 
 
 def read(text: str, kind: str) -> Any:
-    """The value that a window has written."""
+    """The value of a text written by a window function."""
     if text in ("N", "D"):
         return _ABSENT[kind]
     try:
@@ -44,7 +44,7 @@ def read(text: str, kind: str) -> Any:
 
 
 def written(value: Any) -> str:
-    """The value as a window writes it."""
+    """The text of a value, as window functions write it."""
     if isinstance(value, bool):
         return "01"[value]
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def _value(rows: list[str], at: int, name: str, kind: str, option: str) -> str:
 
 
 def _in_frame(fields: list[str], keys: list[str], at: int, frame: str) -> list[str]:
-    """The fields of the rows from so many after the row to so many; a range counts keys instead of rows."""
+    """The fields of the rows in a frame relative to the row; `range` frames count keys instead of rows."""
     word, start, end = frame.split(",")
     places = list(range(len(keys))) if word == "rows" else [sorted(set(keys)).index(key) for key in keys]
     return [
@@ -142,7 +142,7 @@ def _folded(fields: list[str], name: str, kind: str) -> str:
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """By name; the type of the result is the last argument."""
+    """The window functions by name; the last argument is the result type."""
 
     def reader(kind: str) -> Callable[..., Any]:
         return lambda text, *_: read(text, kind)

@@ -1,4 +1,4 @@
-"""The production rules of one component of views, as the rule processor takes them."""
+"""The production rules of one component of views, for the rule processor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def scheduled(plan: ComponentPlan) -> list[ScheduledRule]:
 
 
 def _rank(rule: ProductionRule, plan: ComponentPlan) -> tuple[int, ...]:
-    """The rank of a rule; of `start` rules, first those that read the views themselves: nothing is in them yet."""
+    """The rank of a rule; `start` rules that read the component's views come first, while these are empty."""
     reads_itself = rule.group is RulePurpose.START and not relations_read(rule.source).isdisjoint(plan.views)
     return (*rule.rank, not reads_itself)

@@ -1,7 +1,7 @@
-"""Select the next production rule and its windows: Starburst's semantics, independent of an engine.
+"""Select the next production rule and its window: Starburst's semantics, independent of an engine.
 
-A rule is triggered by the net effect of what happened since it last ran; the transition tables it reads are that
-effect. Rows are whatever the engine makes of them: the processor only asks for unions and differences of sets.
+A rule is triggered by the net effect of the changes since it last ran; its transition tables are that effect. The
+engine chooses the representation of rows: the processor only computes unions and differences of sets.
 [Widom & Finkelstein 1990; Ceri & Widom 1994, section 3]
 """
 
@@ -23,10 +23,10 @@ Rows = TypeVar("Rows")
 
 
 class RowSets(Protocol[Rows]):
-    """Sets of rows as an engine has them."""
+    """Set operations on an engine's representation of rows."""
 
     def union(self, parts: Sequence[Rows]) -> Rows:
-        """The rows of any part; there may be no part."""
+        """The union of the parts, which may be none."""
 
     def without(self, rows: Rows, others: Rows) -> Rows:
         """The rows that are not among the others."""
@@ -36,9 +36,9 @@ class RowSets(Protocol[Rows]):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRule:
-    """A rule as the processor sees it. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; one of
-    them is enough. `rank`: of two rules without another order, the one of smaller rank runs first. A `generated` rule
-    keeps a view; other rules run only when no generated rule is triggered, and what they change starts a new wave."""
+    """A rule for the processor. `triggers`: pairs of a relation and `inserted`, `deleted` or `updated`; any of them
+    triggers the rule. `rank`: of two rules without another order, the one with the smaller rank runs first. A
+    `generated` rule maintains a view; other rules run only if no generated rule is triggered."""
 
     name: str
     triggers: tuple[tuple[str, str], ...]
@@ -50,25 +50,26 @@ class ScheduledRule:
 
 @dataclass(frozen=True, slots=True)
 class Transition(Generic[Rows]):
-    """The net effect of a window on a relation. Inserted and then deleted is nothing; deleted and then inserted is
-    both. The relation before the window is what it holds now, without `inserted`, with `deleted`."""
+    """The net effect of a window on a relation. A row inserted and then deleted is in neither set; one deleted and then
+    inserted is in both. The relation before the window is the current one without `inserted` and with `deleted`."""
 
     inserted: Rows
     deleted: Rows
 
     def canceled(self, sets: RowSets[Rows]) -> Transition[Rows]:
-        """The same, without the rows that are in both."""
+        """The transition without the rows that are in both sets."""
         return Transition(sets.without(self.inserted, self.deleted), sets.without(self.deleted, self.inserted))
 
     def followed_by(self, later: Transition[Rows], sets: RowSets[Rows]) -> Transition[Rows]:
-        """Both, one after the other."""
+        """The composition of both transitions."""
         inserted = sets.union((sets.without(self.inserted, later.deleted), later.inserted))
         return Transition(inserted, sets.union((self.deleted, sets.without(later.deleted, self.inserted))))
 
 
 @dataclass(frozen=True, slots=True)
 class RowEvent(Generic[Rows]):
-    """Rows that really entered or left a relation, all at once; `time` counts the events of a processing point."""
+    """Rows inserted into or deleted from a relation in one step; `time` is the number of the event since the last
+    processing point."""
 
     time: int
     operation: str
@@ -76,7 +77,7 @@ class RowEvent(Generic[Rows]):
 
 
 class ChangeWindow(Generic[Rows]):
-    """The changes between two times, relation by relation."""
+    """The changes between two times, by relation."""
 
     def __init__(
         self,
@@ -86,7 +87,8 @@ class ChangeWindow(Generic[Rows]):
         sets: RowSets[Rows],
         own: int | None = None,
     ) -> None:
-        """The changes of the rule itself end at `own`, if rows that come back cancel; see `RuleProcessor`."""
+        """With `own`, deletions and later insertions cancel, separately before and after the end `own` of the rule's
+        own changes; see `RuleProcessor`."""
         self._since, self._until, self._events, self._sets = since, until, events, sets
         self._own = own
         self._found: dict[str, Transition[Rows]] = {}
@@ -108,14 +110,14 @@ class ChangeWindow(Generic[Rows]):
         return net_effect(log[first:end], self._sets)
 
     def has(self, relation: str, operation: str) -> bool:
-        """Test whether the net effect has such rows."""
+        """Test whether the net effect has rows of the operation."""
         found = self.of(relation)
         return not self._sets.is_empty(found.inserted if operation == INSERTED else found.deleted)
 
 
 @dataclass(frozen=True, slots=True)
 class Consideration(Generic[Rows]):
-    """A rule whose turn it is, with its window; `number` counts its turns in this processing point."""
+    """The next rule with its window; `number` is the number of its turns in this processing point."""
 
     rule: ScheduledRule
     window: ChangeWindow[Rows]
@@ -123,18 +125,17 @@ class Consideration(Generic[Rows]):
 
 
 class RuleProcessor(Generic[Rows]):
-    """One transaction's rule processing. Tell it of every change with `changed`, take the next rule with `next`, run
-    its action, tell of its changes, until there is no next: that ends the processing point. What changes afterwards
-    belongs to the next one.
+    """The rule processing of one transaction. Report every change with `changed`, take the next rule with `next`, run
+    its action, report its changes, until there is no next rule: that ends the processing point. Later changes belong to
+    the next one.
 
-    A rule's window starts when it last had its turn in this processing point, or with the first change after the
-    previous point if it has had none; so each change is considered exactly once by each rule. When no generated rule is
-    triggered, the windows of all of them start anew: the views are consistent with what they rest on, and `old` means
-    that state from now on.
+    The window of a rule starts at its last turn in this processing point, or at the end of the previous point; so each
+    rule considers each change exactly once. When no generated rule is triggered, the windows of all generated rules
+    restart: the views are consistent with the relations below them, and `old` means that state from then on.
 
-    In the window of a rule that is not generated, what was undone did not happen: a row that went and came back is in
-    neither table. Only what the rule itself took away counts as inserted when another brings it back, or two rules that
-    undo each other would seem to agree.
+    In the window of a rule that is not generated, changes that were undone are left out: a row that was deleted and
+    inserted again is in neither table. Only if the rule itself deleted the row does its insertion by another rule
+    count; otherwise two rules that undo each other would seem to agree.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class RuleProcessor(Generic[Rows]):
         sets: RowSets[Rows],
         has_updates: Callable[[str, Transition[Rows]], bool] = lambda relation, change: False,
     ) -> None:
-        """`has_updates` tests whether the change of a relation pairs a deleted row with an inserted one."""
+        """`has_updates` tests whether a change of a relation has a deleted and an inserted row with the same key."""
         ordered = in_order(tuple(rules))
         self._has_updates = has_updates
         self._generated = [rule for rule in ordered if rule.generated]
@@ -160,11 +161,11 @@ class RuleProcessor(Generic[Rows]):
         self._acted: dict[str, int] = {}
 
     def acted(self, name: str) -> None:
-        """Everything that the rule did in its turn has been told."""
+        """Report the end of a rule's turn, after all of its changes."""
         self._acted[name] = self._now
 
     def changed(self, relation: str, operation: str, rows: Rows) -> None:
-        """Rows entered or left a relation: only rows that were absent, or present, before."""
+        """Report rows inserted into or deleted from a relation, without those that change nothing."""
         if self._sets.is_empty(rows):
             return
         self._events.setdefault(relation, []).append(RowEvent(self._now, operation, rows))
@@ -172,9 +173,9 @@ class RuleProcessor(Generic[Rows]):
         self._now += 1
 
     def next(self, among: Container[str] | None = None) -> Consideration[Rows] | None:
-        """The rule whose turn it is: a generated one as long as one is triggered, then one of the others, or of those
-        `among` these names. None ends the processing point, unless names are given: then it goes on, and the windows of
-        the rules that had to wait grow."""
+        """The next rule: a generated one while one is triggered, then one of the others, or of those whose names are
+        `among` these. None ends the processing point; with `among` it continues, and the windows of waiting rules
+        grow."""
         found = self._first(self._generated)
         if found is None:
             self._since |= dict.fromkeys((rule.name for rule in self._generated), self._now)
@@ -184,27 +185,27 @@ class RuleProcessor(Generic[Rows]):
         return found
 
     def together(self) -> list[Consideration[Rows]]:
-        """The next rule and, if it is a generated one, all others of its rank that are triggered too: nothing orders
-        them, so their conditions may be evaluated side by side. What one of them changes is in the next windows of the
-        others. Empty at the end of the processing point."""
+        """The next rule and, if it is a generated one, all other triggered rules of its rank: they have no order, so
+        their conditions may be evaluated in parallel. The changes of one are in the next windows of the others. Empty
+        at the end of the processing point."""
         first = self.next()
         if first is None or not first.rule.generated:
             return [] if first is None else [first]
-        alike = [rule for rule in self._generated if rule.rank == first.rule.rank]
+        same_rank = [rule for rule in self._generated if rule.rank == first.rule.rank]
         found = [first]
-        while (another := self._first(alike)) is not None:
+        while (another := self._first(same_rank)) is not None:
             found.append(another)
         return found
 
     def _first(self, rules: Iterable[ScheduledRule]) -> Consideration[Rows] | None:
         for rule in rules:
             since = self._since[rule.name]
-            happened = [each for each in rule.triggers if self._last.get(each, -1) >= since]
-            if not happened:
+            recent = [each for each in rule.triggers if self._last.get(each, -1) >= since]
+            if not recent:
                 continue
             own = None if rule.generated else self._acted.get(rule.name, since)
             window = ChangeWindow(since, self._now, self._events, self._sets, own)
-            if any(self._in(window, *trigger) for trigger in happened):
+            if any(self._in(window, *trigger) for trigger in recent):
                 self._since[rule.name] = self._acted[rule.name] = self._now
                 self._turns[rule.name] += 1
                 return Consideration(rule, window, self._turns[rule.name])
@@ -233,8 +234,8 @@ def net_effect(events: Iterable[RowEvent[Rows]], sets: RowSets[Rows]) -> Transit
 
 
 def in_order(rules: Sequence[ScheduledRule]) -> list[ScheduledRule]:
-    """The rules so that each stands after all that precede it; of those that could come next, the one of smallest rank,
-    and of equals the one defined first. An order that contradicts itself is a program error."""
+    """The rules in topological order; of the candidates for the next place, the one with the smallest rank, then the
+    one defined first. A cyclic order is a program error."""
     places = {rule.name: place for place, rule in enumerate(rules)}
     after = _pairs(rules, places)
     waiting = [0] * len(rules)
@@ -257,20 +258,13 @@ def in_order(rules: Sequence[ScheduledRule]) -> list[ScheduledRule]:
 
 
 def _pairs(rules: Sequence[ScheduledRule], places: Mapping[str, int]) -> list[set[int]]:
-    """For each rule the places of those that come after it."""
+    """For each rule the places of the rules that must follow it."""
     after: list[set[int]] = [set() for _ in rules]
     for place, rule in enumerate(rules):
         for name in (*rule.precedes, *rule.follows):
             if name not in places:
-                raise ProgramError(
-                    [
-                        Diagnostic(
-                            "unknown-rule",
-                            f"rule `{rule.name}` is ordered by `{name}`, which is not a rule",
-                            help=did_you_mean(name, places),
-                        )
-                    ]
-                )
+                message = f"rule `{rule.name}` is ordered by `{name}`, which is not a rule"
+                raise ProgramError([Diagnostic("unknown-rule", message, help=did_you_mean(name, places))])
         for name in rule.precedes:
             after[place].add(places[name])
         for name in rule.follows:
@@ -279,7 +273,7 @@ def _pairs(rules: Sequence[ScheduledRule], places: Mapping[str, int]) -> list[se
 
 
 def _contradiction(after: Mapping[str, Collection[str]]) -> ProgramError:
-    """The error that names a circle."""
+    """The error that shows a cycle."""
     found = circle(after)
     names = " before ".join(f"`{name}`" for name in (*found, found[0]))
     hint = "remove one `precedes` or `follows`"

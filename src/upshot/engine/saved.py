@@ -1,4 +1,4 @@
-"""A relation as a store keeps it."""
+"""A relation in a store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The rows of a Parquet folder, then changes in order, each what came and what went: an Arrow table, or the path of
-    a Parquet folder if it is large. `rows` counts the folder's rows."""
+    """The rows of a Parquet folder, then changes in order: inserted and deleted rows, each as an Arrow table or, if
+    they are many, the path of a Parquet folder. `rows` is the number of rows in the folder."""
 
     folder: Path | None = None
     rows: int = 0

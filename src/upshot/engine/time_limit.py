@@ -1,4 +1,4 @@
-"""A bound on the time that what runs on this thread may take. Engines look at the clock where they can stop."""
+"""Time limits for the work of a thread. Engines check the clock where they can stop."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _current = threading.local()
 
 @contextmanager
 def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]:
-    """Inside the block, on this thread, work that takes longer, or makes more than so many rows of one table, ends in a
-    `LimitError` and leaves things as after any other error. Of two limits, one inside the other, the closer one holds.
+    """Inside the block, on this thread, work that takes longer, or makes more rows in one table, ends with a
+    `LimitError`. Of nested limits, the stricter one applies.
 
     >>> with time_limit(0):
     ...     check_time()
@@ -41,7 +41,7 @@ def time_limit(seconds: float | None, rows: int | None = None) -> Iterator[None]
 
 @contextmanager
 def live_time_limit(seconds: float | None) -> Iterator[None]:
-    """Inside the block, on this thread, the live queries of one propagation take at most so many seconds together."""
+    """Inside the block, on this thread, all live queries of one propagation together take at most `seconds`."""
     before = live_seconds()
     _current.live = seconds
     try:
@@ -62,8 +62,8 @@ class Interruption(LimitError):
 
 @contextmanager
 def giving_way(seconds: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Inside the block, on this thread, work ends in an `Interruption` at the first look at the clock after so many
-    seconds at which it is wanted.
+    """Inside the block, on this thread, work ends with an `Interruption` at the first check of the clock, after
+    `seconds`, at which `is_wanted` returns True.
 
     >>> with giving_way(0, lambda: True):
     ...     check_time()
@@ -80,13 +80,13 @@ def giving_way(seconds: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_limited() -> bool:
-    """Test whether there is a limit to look at."""
+    """Test whether this thread has a limit to check."""
     return _bounds() is not None or getattr(_current, "way", None) is not None
 
 
 def check_time(rows: int = 0) -> None:
-    """Raises `LimitError` if the time of this thread is over, or if a table of so many rows is too large; and an
-    `Interruption` if something else is to go first."""
+    """Raise `LimitError` if the time of this thread is over, or if a table with that many rows is too large; raise
+    `Interruption` if other work must go first."""
     way = getattr(_current, "way", None)
     if way is not None and time.monotonic() >= way[0] and way[1]():
         raise Interruption("something else goes first", code="interrupted", help="begin again")

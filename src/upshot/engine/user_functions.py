@@ -1,4 +1,4 @@
-"""The functions of users that a database calls: each once for the same arguments, while their values hold."""
+"""User functions that rules call: each is called once for the same arguments, while its values are valid."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _RANGES = {Kind.NUMBER: NUMBER_RANGE, Kind.UNSIGNED: UNSIGNED_RANGE}
 
 
 RUNNING: dict[int, tuple[UserFunctions, str]] = {}
-"""The function that runs on a thread, and whose it is."""
+"""By thread, the running function and the object that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
     """The code of `.functor f(x: …): … fold`: from `start`, `merge(state, value)` adds one value to the state of a
-    group, and `unmerge(state, value)` takes it out again. Values come in any order, so that the order must not matter.
-    `finish(state)` is the value of the group; without it, that is the state.
+    group, and `unmerge(state, value)` removes it. The result must not depend on the order of the values.
+    `finish(state)` is the value of the group; without `finish`, the state itself is.
 
-    Without `unmerge` a group that changes is folded again. With it, its state is kept from transaction to transaction:
-    neither function may change the state that it takes.
+    Without `unmerge` a group that changes is folded again. With `unmerge`, its state is kept between transactions:
+    neither function may modify its argument.
     """
 
     start: Any
@@ -48,7 +48,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """`arrow`: it takes whole Arrow columns, of distinct rows, and gives one back."""
+    """`arrow`: it takes Arrow columns, of distinct rows, and returns one."""
 
     code: Callable[..., Any] | Fold
     arrow: bool = False
@@ -63,35 +63,35 @@ class UserFunction:
 
 @dataclass(slots=True)
 class UserFunctions:
-    """By name. The values of pure functions are kept within a transaction, those of stateful ones until they are
-    refreshed: what was computed with a value goes with the same value."""
+    """The functions by name, and their values. Values of pure functions are kept within a transaction, those of
+    stateful functions until they are refreshed, so that a row is deleted with the value with which it was derived."""
 
     registered: dict[str, UserFunction] = field(default_factory=dict)
     _values: dict[str, dict[Row, Any]] = field(default_factory=dict)
     _former: dict[str, UserFunction] = field(default_factory=dict)
-    """By name with types and revision: the code that computed what there is, while other code replaces it."""
+    """By name with types and revision: the code that computed the stored rows, while other code replaces it."""
 
     def begin(self) -> None:
-        """Forget what pure functions gave, before another transaction."""
+        """Forget the values of pure functions, before another transaction."""
         for name in [each for each in self._values if not is_stateful(each)]:
             del self._values[name]
 
     def values(self, signed: str, rows: Sequence[Row]) -> list[Any]:
-        """The values for rows of arguments, NULL where one of them is."""
+        """The values for rows of arguments; NULL if an argument is NULL."""
         known = self._values.setdefault(signed, {})
         keys = [None if None in row else tuple("NaN" if each != each else each for each in row) for row in rows]
-        wanted = {key: row for key, row in zip(keys, rows, strict=True) if key is not None and key not in known}
-        if wanted:
+        missing = {key: row for key, row in zip(keys, rows, strict=True) if key is not None and key not in known}
+        if missing:
             function = self.of(signed)
             with self._running(signed):
-                given = called(signed, function, list(wanted.values()))
-            known.update(zip(wanted, given, strict=True))
+                results = called(signed, function, list(missing.values()))
+            known.update(zip(missing, results, strict=True))
         return [None if key is None else known[key] for key in keys]
 
     @contextmanager
     def replacing(self, signed: str, code: UserFunction | None) -> Iterator[None]:
-        """A block in which views go over to other code, or to other values of the code there is. If it fails, the
-        former code stays, and no value of the other does."""
+        """A block in which views switch to other code, or to new values of the same code. If it fails, the former code
+        is restored and the new values are dropped."""
         name = bare_name(signed)
         former, values = self.registered.get(name), set(self._values)
         if code is not None:
@@ -119,7 +119,8 @@ class UserFunctions:
             del RUNNING[threading.get_ident()]
 
     def refuse_inside(self) -> None:
-        """`UsageError` on a thread that runs a function: the engine waits for its value, in the middle of a round."""
+        """Raise `UsageError` on a thread that runs a function: the engine waits for its value, in the middle of a
+        round."""
         owner, signed = RUNNING.get(threading.get_ident(), (None, ""))
         if owner is self:
             raise UsageError(
@@ -129,26 +130,26 @@ class UserFunctions:
             )
 
     def of(self, signed: str) -> UserFunction:
-        """The function of that name, or the error that there is none."""
+        """The function with that name; raises an error if there is none."""
         found = self._former.get(signed) or self.registered.get(bare_name(signed))
         if found is None:
             raise missing(bare_name(signed))
         if isinstance(found.code, Fold) is not is_fold(signed):
-            wanted = "a fold" if is_fold(signed) else "a function"
+            declared = "a fold" if is_fold(signed) else "a function"
             raise DataError(
-                f"`{bare_name(signed)}` is declared as {wanted}, and its code is not",
+                f"`{bare_name(signed)}` is declared as {declared}, and its code is not",
                 code="function-missing",
                 help="register `upshot.Fold(start, merge)` for a `fold`, and a function for others",
             )
         return found
 
     def keeps_state(self, signed: str) -> bool:
-        """True for a fold whose states are kept."""
+        """Test whether the function is a fold whose states are kept."""
         code = self.of(signed).code
         return isinstance(code, Fold) and code.unmerge is not None
 
     def merged(self, signed: str, state: Any, values: Iterable[Any], sign: int = 1) -> Any:
-        """The state of a group with more values, or with fewer."""
+        """The state of a group with values added, or removed for a negative sign."""
         function = self.of(signed)
         with self._running(signed):
             return merged(signed, function, state, values, sign)
@@ -160,7 +161,7 @@ class UserFunctions:
             return folded(signed, function, values)
 
     def finished(self, signed: str, state: Any) -> Any:
-        """The value of a group, by its state."""
+        """The value of a group, from its state."""
         function = self.of(signed)
         with self._running(signed):
             return finished(signed, function, state)
@@ -171,7 +172,7 @@ START: Any = object()
 
 
 def merged(signed: str, function: UserFunction, state: Any, values: Iterable[Any], sign: int = 1) -> Any:
-    """The state of a group with these values added, or taken out."""
+    """The state of a group with these values added, or removed for a negative sign."""
     (argument,), _ = signature_of(signed)
     fold = function.code
     assert isinstance(fold, Fold)
@@ -187,7 +188,7 @@ def merged(signed: str, function: UserFunction, state: Any, values: Iterable[Any
 
 
 def finished(signed: str, function: UserFunction, state: Any) -> Any:
-    """The value of a group, of the type that was declared."""
+    """The value of a group, converted to the declared type."""
     fold = function.code
     assert isinstance(fold, Fold)
     try:
@@ -198,8 +199,8 @@ def finished(signed: str, function: UserFunction, state: Any) -> Any:
 
 
 def folded(signed: str, function: UserFunction, values: Iterable[Any]) -> Any:
-    """The value of a group, from all its values, in their order: that of a fold that depends on it is the same each
-    time."""
+    """The value of a group, from all its values. They are sorted, so that even a fold that depends on the order is
+    deterministic."""
     ordered = sorted(values, key=lambda value: (value != value, value))
     return finished(signed, function, merged(signed, function, START, ordered))
 
@@ -228,8 +229,8 @@ def _called_on_columns(
 
     columns = [pa.array([row[i] for row in rows], arrow_type(each)) for i, each in enumerate(arguments)]
     try:
-        given = function.code(*columns)  # type: ignore[operator]
-        values = given.to_pylist() if hasattr(given, "to_pylist") else list(given)
+        results = function.code(*columns)  # type: ignore[operator]
+        values = results.to_pylist() if hasattr(results, "to_pylist") else list(results)
     except Exception as error:
         raise _failed(signed, error) from error
     if len(values) != len(rows):
@@ -241,39 +242,39 @@ def _called_on_columns(
     return [_fitting(signed, value, result) for value in values]
 
 
-def _fitting(signed: str, given: Any, result: Type) -> Any:
-    """The value as the type holds it: members of enumerations, and others of subclasses, by the value they have."""
-    wanted: Any = _CLASSES[result.kind]
-    is_number = isinstance(given, bool) and result.kind is not Kind.BOOLEAN
-    is_moment = isinstance(given, dt.datetime) and result.kind is Kind.DATE
-    if not isinstance(given, wanted) or is_number or is_moment:
-        raise unfitting(signed, given, f"is not a `{result}`")
+def _fitting(signed: str, value: Any, result: Type) -> Any:
+    """The value converted to the type; members of enumerations and of other subclasses become plain values."""
+    expected: Any = _CLASSES[result.kind]
+    is_number = isinstance(value, bool) and result.kind is not Kind.BOOLEAN
+    is_moment = isinstance(value, dt.datetime) and result.kind is Kind.DATE
+    if not isinstance(value, expected) or is_number or is_moment:
+        raise unfitting(signed, value, f"is not a `{result}`")
     try:
         match result.kind:
             case Kind.NUMBER | Kind.UNSIGNED:
-                number = int(given)
+                number = int(value)
                 if number not in _RANGES[result.kind]:
-                    raise unfitting(signed, given, f"is not a `{result}`")
+                    raise unfitting(signed, value, f"is not a `{result}`")
                 return number
             case Kind.FLOAT:
-                return float(given) + 0.0
+                return float(value) + 0.0
             case Kind.SYMBOL:
-                given.encode()
-                return str.__str__(given)
+                value.encode()
+                return str.__str__(value)
             case Kind.TIMESTAMP:
-                if given.tzinfo is None:
-                    raise unfitting(signed, given, "has no time zone")
-                return given.astimezone(dt.UTC)
+                if value.tzinfo is None:
+                    raise unfitting(signed, value, "has no time zone")
+                return value.astimezone(dt.UTC)
     except UnicodeEncodeError:
-        raise unfitting(signed, given, "is not valid Unicode text") from None
+        raise unfitting(signed, value, "is not valid Unicode text") from None
     except OverflowError:
-        raise unfitting(signed, given, f"is out of the range of `{result}`") from None
-    return given
+        raise unfitting(signed, value, f"is out of the range of `{result}`") from None
+    return value
 
 
-def unfitting(signed: str, given: Any, why: str) -> DataError:
-    """The error of a value that a function must not give."""
-    shown = ascii(given)  # which is text, whatever the value
+def unfitting(signed: str, value: Any, why: str) -> DataError:
+    """The error for a function result that does not fit its type."""
+    shown = ascii(value)  # text for every value
     return DataError(
         f"`@{bare_name(signed)}` gave {shown if len(shown) <= 60 else shown[:57] + '…'}, which {why}",
         code="function-result",

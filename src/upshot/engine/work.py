@@ -1,4 +1,4 @@
-"""Work counters: why a commit was cheap or dear."""
+"""Work counters, which explain the cost of a commit."""
 
 from __future__ import annotations
 
@@ -10,40 +10,38 @@ class ViewWork:
     """The work counters of one component; mutually recursive views share theirs."""
 
     probed: int = 0
-    """look-ups of a key in an index or of a row in a relation"""
+    """lookups of a key in an index or of a row in a relation"""
     matched: int = 0
-    """rows that such a look-up found and that were joined"""
+    """rows that such a lookup found and that were joined"""
     derived: int = 0
-    """head rows derived, known ones included"""
+    """derived head rows, known ones included"""
     filtered: int = 0
-    """of those, known already"""
+    """derived head rows that were known already"""
     deleted: int = 0
     """rows in the deletion overestimate"""
     rederived: int = 0
     """rows of the overestimate that had another derivation"""
     inserted: int = 0
-    """rows that entered the new state"""
+    """rows that were added to the new state"""
     asked: int = 0
-    """bindings that the states of views which are not stored were asked for"""
+    """bindings with which states of unstored views were queried"""
     answered: int = 0
-    """rows of such views that were found on the way, and forgotten again"""
+    """rows of unstored views that were computed for queries, and dropped again"""
     potential: int = 0
-    """rows that may come into such a view, or go, each once per sign; they are proven or not in the other state"""
+    """potential insertions and deletions of unstored views, which are tested in the other state"""
     questions: int = 0
-    """how often rules set out to prove one of those; the answer to the others was known, or being looked for"""
+    """tests of potential changes that rules had to compute; for the others the answer was known or being computed"""
     peak: int = 0
-    """the most rows that changes of views which are not stored, and steps towards them, held at a time: they go as the
-    wave passes"""
+    """the maximum number of rows, at one time, in changes of unstored views and in intermediate results for them"""
     rounds: int = 0
     jobs: int = 0
-    """Spark jobs that it took part in; independent views share them, so that a transaction has fewer than its views
-    together"""
+    """Spark jobs with a part in this work; independent views share jobs, so a transaction has fewer than the sum"""
     seconds: float = 0.0
     decision: str = ""
-    """why the change was followed or everything computed anew, where there was something to decide"""
+    """why the change was followed or all rows recomputed, if there was a choice"""
 
     def add(self, other: ViewWork) -> None:
-        # One by one: a commit that reaches eighty views comes here as often.
+        # Without a loop over fields, for speed: a commit may add the work of many views.
         self.probed += other.probed
         self.matched += other.matched
         self.derived += other.derived
@@ -63,17 +61,18 @@ class ViewWork:
 
 @dataclass(slots=True)
 class Work(ViewWork):
-    """The counters of a transaction, in all and per component; `stored` counts the rows of all views afterwards."""
+    """The counters of a transaction, in total and per component; `stored` is the number of rows of all views
+    afterwards."""
 
     stored: int = 0
     components: int = 0
-    """components of views that were looked at"""
+    """components of views that were visited"""
     skipped: int = 0
-    """components that the change could not reach"""
+    """components that the change could not affect"""
     screened: int = 0
     """base changes that no view depends on"""
     firings: dict[str, int] = field(default_factory=dict)
-    """how often each active rule fired"""
+    """the number of firings of each active rule"""
     views: dict[str, ViewWork] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The local engine: relations in memory, views kept exact by the plan's strategies."""
+"""The local engine: relations in memory, views maintained by the strategies of the plan."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ EMPTY: Any = MappingProxyType({})
 
 
 class LocalEngine:
-    """All relations of one database. Changes are staged in the tables themselves, as state bits of rows, then
-    propagated, then accepted or rolled back; until then every reader sees the state before."""
+    """All relations of one database. Changes are staged in the tables, as state bits of rows, then propagated, then
+    accepted or rolled back; until then readers see the state before."""
 
     def __init__(self, *, limits: Limits | None = None) -> None:
         limits = limits or Limits()
         self.budget = limits.memory
-        """The most bytes that tables may take, if there is such a bound."""
+        """The maximum number of bytes for tables, if there is a limit."""
         self._optimizations = limits.optimizations
         self._storage = Storage()
         self._account = self._storage.account
@@ -65,11 +65,11 @@ class LocalEngine:
         self._now = LocalProgram()
         self._before: LocalProgram | None = None
         self.is_narrowed = False
-        """True if the open change goes on without some views; see `leave_out`."""
+        """True if the open change continues without some views; see `leave_out`."""
         self._staged: set[str] = set()
         self._visited: list[LocalComponent] = []
         self._reached = False
-        """True if `propagate` has run on the open change as it is staged."""
+        """True if `propagate` has run on the changes staged so far."""
         self._stored = 0
         self._broken = False
         self.work = Work()
@@ -80,18 +80,18 @@ class LocalEngine:
 
     @property
     def functions(self) -> UserFunctions:
-        """The functions of users that rules call."""
+        """The user functions that rules call."""
         return self._codec.functions
 
     def lend_at(self, location: str | None) -> None:
-        """Rows that become DataFrames are written at this location, if it is not left to their session."""
+        """Set the location for the files of rows that become DataFrames; None: chosen by their session."""
         self._factory.location = location
 
     # ---- definition ----------------------------------------------------------------------------------------
 
     def install(self, plan: ProgramPlan, recompute: Collection[str] = frozenset()) -> frozenset[str]:
-        """Make the program's relations. One whose columns are unchanged keeps its rows; views that are new, or named in
-        `recompute`, are brought up to date by the next `propagate`. The answer: those of which all is computed."""
+        """Create the program's relations. A relation with unchanged columns keeps its rows; views that are new, or in
+        `recompute`, are updated by the next `propagate`. Return the views that are recomputed."""
         assert self._before is None, "another definition is open"
         self._open_change()
         before, with_counts = self._now, counted(plan)
@@ -122,17 +122,17 @@ class LocalEngine:
             program = followed_on_demand(before.plan, plan, made, recompute, self._optimizations)
             self._now.on_demand.follow_rules(program)
             if program is None:
-                self._now.afresh = redefined_on_demand(before.plan, plan, {*recompute, *made})
+                self._now.redefined = redefined_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
             self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
         self._now.lay_out(self._storage)
-        anew = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
-        return frozenset(anew | self._now.afresh)
+        fresh = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
+        return frozenset(fresh | self._now.redefined)
 
     def restore(self, plan: ProgramPlan, saved: Mapping[str, Saved]) -> None:
-        """Make the program's relations, with saved rows where there are any, as the accepted state. Views whose rows
-        cannot be adopted (see `adopted_views`) are computed. What the engine holds already keeps its rows, as in
-        `install`; a relation that is to be restored must not be among it."""
+        """Create the program's relations with the saved rows as the accepted state. Views whose rows cannot be adopted
+        (see `adopted_views`) are computed. Relations that the engine has already keep their rows, as in `install`; they
+        must not be among the saved ones."""
         from upshot.engine.local.storage.restore import adopted_views, restore_rows  # noqa: PLC0415 - pyarrow only when needed
 
         kept = self._now.tables.keys()
@@ -173,7 +173,7 @@ class LocalEngine:
             table.stage(codes, insert=False)
 
     def upsert(self, name: str, rows: Any) -> None:
-        """Each row in place of those with the same key."""
+        """Insert each row and delete the other rows with its key."""
         schema = self._schema(name)
         if not schema.keys:
             raise UsageError(
@@ -185,14 +185,14 @@ class LocalEngine:
             table.stage_upsert(codes, schema.keys[0])
 
     def replace(self, name: str, rows: Any) -> None:
-        """The rows become the whole relation."""
+        """Replace all rows of the relation."""
         table, codes = self._stage(name, rows)
         with self._bounded(name):
             table.retract_all(as_view=False)
             table.stage(codes, insert=True)
 
     def _open_change(self) -> None:
-        """Before the tables change, copy out what was handed to users and is still only there."""
+        """Before the tables change, copy rows that users hold and that are only in the tables."""
         if self._broken:
             raise EngineError(
                 "out of memory during a rollback; the tables are no longer valid",
@@ -206,7 +206,7 @@ class LocalEngine:
                 raise out_of_memory("the rows of the last transaction") from error
 
     def _stage(self, name: str, rows: Any) -> tuple[Table, Codes]:
-        """Encode first, so that a misfit leaves everything as it was."""
+        """Encode the rows of a statement. Nothing has changed if a value does not fit."""
         self._open_change()
         with self._bounded(name):
             codes = encode_rows(self._codec, self._schema(name), rows)
@@ -215,7 +215,8 @@ class LocalEngine:
         return self._now.tables[name], codes
 
     def propagate(self, *, several_turns: bool = False) -> dict[str, tuple[Rows, Rows]]:
-        """The net insertions and deletions of every relation that changes, base relations included."""
+        """Propagate the staged changes. Return the net insertions and deletions of every changed relation, base
+        relations included."""
         if self._now.on_demand is not None:
             self._now.on_demand.several_turns = several_turns
         work = self.work = Work()
@@ -261,14 +262,14 @@ class LocalEngine:
     def _changes_on_demand(
         self, visits: Visits, changed: Sequence[str], due: Collection[int]
     ) -> dict[str, tuple[Rows, Rows]]:
-        """The changes of views that are not maintained as stored rows; those with a stored copy change it."""
+        """The changes of views on demand; stored copies are updated."""
         installed, views = self._now, self._now.on_demand
         reached = [installed.components[i].plan.views for i in sorted(due) if installed.components[i].is_on_demand]
-        if views is None or not (reached or installed.afresh or views.follows_rules):
+        if views is None or not (reached or installed.redefined or views.follows_rules):
             return {}
         with self._bounded(", ".join(view for layer in reached for view in layer)), visits.on_demand(views.strategies):
             self._staged.update(views.copied)
-            found, done = views.propagate(changed, {view: self._rows_before(view) for view in installed.afresh})
+            found, done = views.propagate(changed, {view: self._rows_before(view) for view in installed.redefined})
         self.work.components += len(reached)
         self.work.add(done)
         self.work.views[", ".join(views.strategies)] = done
@@ -279,7 +280,7 @@ class LocalEngine:
         return shown
 
     def _rows_before(self, view: str) -> Codes:
-        """The rows that a view had before the open definition, in its present shape."""
+        """The rows that a view had before the open definition, if its columns have the same types."""
         before, arity = self._before, self._now.schemas[view].arity
         if before is None or view not in before.tables or not same_shape(before.schemas[view], self._now.schemas[view]):
             return np.empty((0, arity), np.int64)
@@ -293,8 +294,8 @@ class LocalEngine:
         def together_at(level: int) -> dict[str, Together]:
             return now.together_at(level, self._storage, self._codec, self._runner)
 
-        beside = frozenset() if now.plan is None else now.plan.live_queries
-        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at, beside)
+        live_queries = frozenset() if now.plan is None else now.plan.live_queries
+        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at, live_queries)
 
     def _count_of(self, name: str) -> int:
         """The number of rows of the relation that are inserted or deleted."""
@@ -302,7 +303,7 @@ class LocalEngine:
         return table.word(T_DEL + 1) + table.word(T_INS + 1)
 
     def _is_replaced(self, name: str) -> bool:
-        """Test whether the view got a new table in the open definition although it had rows before."""
+        """Test whether a view that had rows before got a new table in the open definition."""
         before = self._before
         if before is None or name not in before.tables:
             return False
@@ -321,9 +322,9 @@ class LocalEngine:
         return self._factory.lazy_rows(schema, count, lambda: table.listed(field, count))
 
     def reopen(self) -> None:
-        """Keep what is staged and forget its consequences: more statements may come, and the next `propagate` gives the
-        changes since the beginning of the transaction."""
-        assert self._before is None or self.is_narrowed, "a definition is open: it cannot be taken up again"
+        """Keep the staged changes and undo their propagation: more statements may follow, and the next `propagate`
+        returns the changes since the beginning of the transaction."""
+        assert self._before is None or self.is_narrowed, "a definition is open: its propagation cannot be undone"
         with enough_memory("the rows of an open transaction"):
             self._factory.fetch_all()
         views = {view for component in self._now.components for view in component.plan.views}
@@ -343,8 +344,8 @@ class LocalEngine:
             self._reached = False
 
     def leave_out(self, plan: ProgramPlan) -> None:
-        """Go on with a program that lacks some views which no other view reads; what is staged stays staged, its
-        consequences are forgotten."""
+        """Continue with a program without some views that no other view reads; staged changes stay staged, their
+        propagation is undone."""
         self.reopen()
         if self._before is not None:
             narrowed, self._now, self._before = self._now, self._before, None
@@ -355,7 +356,7 @@ class LocalEngine:
             self._now.on_demand.follow_rules(None)
 
     def accept(self) -> None:
-        """The new state becomes the state. Whatever can fail comes before the first table is changed."""
+        """Make the new state the current one. All steps that can fail come before the first table is changed."""
         with enough_memory("the end of the transaction"):
             for name in self._staged:
                 self._now.tables[name].expect_accept()
@@ -377,7 +378,8 @@ class LocalEngine:
         self._collect()
 
     def rollback(self) -> None:
-        """The state before the change, definition included. If even that fails, the engine refuses to go on."""
+        """Restore the state before the change, and before the definition. If that fails, the engine refuses further
+        work."""
         with self._undoing():
             if any(self._now.tables[name].is_loaded_into_cells for name in self._staged):
                 self._factory.fetch_all(must_go_on=True)
@@ -397,8 +399,8 @@ class LocalEngine:
         self._collect()
 
     def _give_back(self, tables: list[Table]) -> None:
-        """Give back the room that undone rows took, once the rows that users hold of them are copied out; if even
-        that does not fit, the room stays for the next change."""
+        """Release the memory of rolled-back rows, after rows that users hold are copied. Without memory for the copies,
+        it stays reserved for the next change."""
         with suppress(MemoryError):
             if tables:
                 self._factory.fetch_all()
@@ -415,8 +417,8 @@ class LocalEngine:
             raise out_of_memory("the rollback of a transaction") from error
 
     def _collect(self) -> None:
-        """Reclaim text once the change has ended either way: a sweep that does not find memory is left to a later one,
-        since an error now would tell of a change that was accepted as if it had failed."""
+        """Reclaim text after the end of a change. A sweep without memory is left to a later one: an error now would
+        report an accepted change as failed."""
         now = self._now
         if now.text_columns is None:
             return
@@ -426,7 +428,7 @@ class LocalEngine:
     def _close_change(self) -> None:
         self._before = None
         self.is_narrowed = False
-        self._now.afresh = frozenset()
+        self._now.redefined = frozenset()
         self._staged = set()
         self._visited = []
         self._reached = False
@@ -434,11 +436,11 @@ class LocalEngine:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def rows(self, name: str) -> Rows:
-        """The relation in the state before any open change."""
+        """The rows of the relation in the state before any open change."""
         return self._factory.rows((self._before or self._now).schemas[name], self._codes(name))
 
     def save(self, name: str, folder: Path) -> int:
-        """Write the committed rows into a folder, as Parquet; how many there are."""
+        """Write the committed rows into a folder as Parquet; return their number."""
         from upshot.engine.local.storage.restore import save_rows  # noqa: PLC0415 - pyarrow only when needed
 
         codes = self._codes(name)
@@ -454,7 +456,7 @@ class LocalEngine:
         return self.contains_all(name, [row])
 
     def contains_all(self, name: str, rows: Any) -> bool:
-        """Test whether every one of the rows (tuples, or an Arrow table) is in the relation."""
+        """Test whether all rows (tuples, or an Arrow table) are in the relation."""
         codes = encode_rows(self._codec, self._schema(name), rows)
         views = self._unstored(name)
         if views is not None:
@@ -464,19 +466,19 @@ class LocalEngine:
     def query(
         self, schema: Schema, clauses: Iterable[Clause], given: GivenRows = EMPTY, helpers: Helpers = EMPTY
     ) -> Rows:
-        """The answer before any open change; as `query_open` otherwise."""
+        """The answer in the state before any open change; parameters as in `query_open`."""
         return self._answer(self._before or self._now, "old", schema, tuple(clauses), self._coded(given), helpers)
 
     def query_open(self, schema: Schema, clauses: Iterable[Clause], given: GivenRows, helpers: Helpers = EMPTY) -> Rows:
-        """The answer in the state that `propagate` has reached. `given` relations have these rows, and are small;
-        `helpers` are relations that the clauses themselves define."""
-        assert self._reached or not (self._staged or self._before), "what is staged is not propagated"
+        """The answer in the state after `propagate`. `given` are small relations with their rows; `helpers` are
+        relations that the clauses define."""
+        assert self._reached or not (self._staged or self._before), "staged changes are not propagated"
         return self._answer(self._now, "new", schema, tuple(clauses), self._coded(given), helpers)
 
     def query_many(
         self, asked: Sequence[tuple[Schema, Iterable[Clause], GivenRows, Helpers]], *, is_open: bool
     ) -> list[Rows]:
-        """The answers to queries, one after the other."""
+        """The answers to several queries, in order."""
         ask = self.query_open if is_open else self.query
         return [ask(*each) for each in asked]
 
@@ -503,7 +505,7 @@ class LocalEngine:
         return self._factory.rows(schema, codes)
 
     def key_conflicts(self, name: str, most: int = 10) -> list[tuple[Row, Row]]:
-        """Pairs of rows that would share a key if the open change were accepted; only changed rows are looked at."""
+        """Pairs of rows that would share a key if the open change were accepted; one row of each is inserted."""
         schema, views = self._schema(name), self._now.on_demand
         found: list[tuple[Row, Row]] = []
         for key in schema.keys:
@@ -517,7 +519,7 @@ class LocalEngine:
         return found
 
     def describe(self, view: str) -> str:
-        """The join plans of a view's component, as they would run now."""
+        """The join plans of a view's component for the current sizes."""
         for component in self._now.components:
             if view in component.plan.views:
                 views = self._now.on_demand if component.is_on_demand else None
@@ -528,7 +530,7 @@ class LocalEngine:
 
     @property
     def reserved(self) -> int:
-        """Bytes that tables, indexes and text take."""
+        """Bytes used by tables, indexes and text."""
         return self._account.used
 
     def memory(self) -> dict[str, int]:
@@ -545,8 +547,8 @@ class LocalEngine:
         self._now = LocalProgram()
 
     def _bounded(self, what: str) -> Bounded:
-        """Keep everything that grows within the budget. The end of a change is never refused for it: accepting and
-        undoing need little memory, and must succeed."""
+        """A section that must stay within the memory budget. Accepting and rolling back have no budget: they need
+        little memory, and must succeed."""
         return Bounded(self._account, self.budget, what)
 
     def _schema(self, name: str) -> Schema:
@@ -559,7 +561,7 @@ class LocalEngine:
             return views.rows(name) if views is not None else self._reading(name).in_state(OLD)
 
     def _unstored(self, name: str) -> LocalOnDemandViews | None:
-        """The part that computes the view, if it is not stored."""
+        """The object that computes the view, if it is not stored."""
         views = (self._before or self._now).on_demand
         return views if views is not None and name in views.unstored else None
 

@@ -1,4 +1,4 @@
-"""`python -m upshot.engine.local.warm`: compile the kernel now and keep the machine code on disk."""
+"""`python -m upshot.engine.local.warm`: compile the kernel and store the machine code on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upshot.engine.local.kernel.machine import MACHINE
 
 
 def main() -> bool:
-    """False if a resource ran out, which a warning names."""
+    """Return False if a resource is exhausted; a warning names it."""
     start = time.perf_counter()
     with sole_compiler():
         MACHINE.compile()

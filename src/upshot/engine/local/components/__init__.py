@@ -1,6 +1,8 @@
-"""Components of views and the strategies that maintain them.
+"""Components of views, and the procedures of the strategies that maintain them.
 
-Rule plans and changed rows in; exact changes out. Read `assemble`, `runner`, `phases`, `component`, `visits`.
+In: rule plans and changed rows. Out: exact changes. Read `assemble` (plans to kernel code), `runner`, `phases`,
+`component` (one component), `visits` and `together` (all components of a change), then the procedures: `aggregates`,
+`backward_forward`, `production`, `walks`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregates kept per group: exact running totals, and a look at the group itself only when its extreme value goes."""
+"""Aggregates per group: exact running totals; the rows of a group are read only when its extreme value is deleted."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ Codes = NDArray[np.int64]
 Group = tuple[int, ...]
 
 _GROUP = 300
-"""Bytes a group takes beside its row, about."""
+"""Approximate bytes of a group beside its row."""
 
 _LOOK = 1024
-"""New groups between two looks at the memory they take."""
+"""New groups between two checks of the memory limit."""
 
 _FEW = 64
-"""Up to so many rows are grouped one by one, which is faster than sorting them."""
+"""At most this many rows are grouped one by one, which is faster than sorting them."""
 
 _MANY = 1024
-"""A group that begins with more rows keeps its leaders from the start; reading another again takes microseconds."""
+"""Larger new groups get leaders at once; reading a smaller group again takes microseconds."""
 
 
 @dataclass(slots=True)
 class Leaders:
-    """The best values of a large group and how many rows have each, so that the next extreme is known without its rows.
+    """The best values of a large group with their numbers of rows, so that the next extreme needs no reading of rows.
 
-    Invariant: every value of the group at least as good as the worst one here is here, with its exact count. `ranked`
-    has the distinct values from the worst to the best; `key` orders codes, larger is better.
+    Invariant: all values of the group that are at least as good as the worst one here are here, with exact counts.
+    `ranked` has the distinct values from the worst to the best; `key` orders codes, larger is better.
     """
 
     key: Callable[[int], Any]
@@ -86,8 +86,8 @@ class Leaders:
 
 @dataclass(slots=True)
 class Total:
-    """A group's state: its rows, those with a value, their exact sum, infinities and NaNs apart, the extreme code; of a
-    fold of users, what that keeps."""
+    """A group's state: the number of its rows, and of those with a value, their exact sum, the numbers of infinities
+    and NaNs, the extreme code; for a user fold, its state."""
 
     rows: int = 0
     values: int = 0
@@ -100,7 +100,7 @@ class Total:
     state: Any = START
 
     def copy(self) -> Total:
-        """The state without its leaders, which a rollback leaves to be read again."""
+        """The state without its leaders: after a rollback, they are computed again when needed."""
         return Total(
             self.rows, self.values, self.total, self.highs, self.lows, self.nans, self.extreme, state=self.state
         )
@@ -145,18 +145,18 @@ class AggregateView:
                 pass
 
     def texts(self) -> tuple[int, ...]:
-        """The code of the text constant that is aggregated, if it is one."""
+        """The code of the aggregated constant, if it is a text."""
         is_text = self._constant is not None and self.type.in_dictionary
         return (self._constant,) if is_text and self._constant is not None else ()
 
     # ---- change --------------------------------------------------------------------------------------------
 
     def apply(self) -> int:
-        """Bring the groups touched by the change of aux up to date and stage the new values; how many groups."""
+        """Update the groups touched by the change of aux and stage the new values; return the number of groups."""
         return self._update(self._rows.listed(T_DEL), self._rows.listed(T_INS))
 
     def load(self, mask: int = NEW) -> int:
-        """Every group afresh, from the rows of a state."""
+        """Compute all groups from the rows of a state; return their number."""
         for group, total in self._groups.items():
             self._undo.setdefault(group, total)
         self._groups = {}
@@ -169,7 +169,7 @@ class AggregateView:
             self._rows.index_on(range(self.width)[:MAX_INDEX_COLUMNS])
 
     def folded(self, groups: Codes, mask: int) -> Codes:
-        """The rows of these groups' values, from the rows of a state, with nothing kept of them."""
+        """The result rows of these groups, from the rows of a state, without storing anything."""
         found = []
         for group in map(tuple, groups.tolist()):
             rows = self._rows_of(group, mask)
@@ -200,20 +200,20 @@ class AggregateView:
                 if group not in touched:
                     touched[group] = self._begin(group)
                 self._fold(group, targets, sign)
-        gone: list[Group] = []
-        come: list[Group] = []
+        deletions: list[Group] = []
+        insertions: list[Group] = []
         for group, before in touched.items():
             after = self._value(group)
             if before != after:
-                gone += [(*group, before)] if before is not None else []
-                come += [(*group, after)] if after is not None else []
-        for rows, insert in ((gone, False), (come, True)):
+                deletions += [(*group, before)] if before is not None else []
+                insertions += [(*group, after)] if after is not None else []
+        for rows, insert in ((deletions, False), (insertions, True)):
             if rows:
                 self.table.stage(np.array(rows, np.int64), insert=insert)
         return len(touched)
 
     def _begin(self, group: Group) -> int | None:
-        """Remember the group for undo; its value before the change."""
+        """Save the group for a rollback; return its value before the change."""
         total = self._groups.get(group)
         before = None if total is None else self._encoded(total)
         if group not in self._undo:
@@ -225,7 +225,7 @@ class AggregateView:
         if total is None:
             total = self._groups[group] = Total()
             if len(self._groups) % _LOOK == 0:
-                # The table charges for a group when its row comes, which is after all groups of the change.
+                # The table accounts for a group when its row is inserted, after all groups of the change.
                 self.table.storage.account.check(_GROUP * (len(self._groups) - self.table.capacity))
         codes = list(targets) if targets is not None else []
         if self._column is None:
@@ -246,7 +246,7 @@ class AggregateView:
                 self._merge(total, present, sign)
 
     def _merge(self, total: Total, codes: list[int], sign: int) -> None:
-        """Bring the state of a fold of users up to date, if it keeps one."""
+        """Update the state of a user fold, if it keeps one."""
         functions = self._codec.functions
         with placed(self._clause):
             if functions.keeps_state(self.function):
@@ -276,7 +276,7 @@ class AggregateView:
         if total.leaders is not None:
             (total.leaders.delete if sign < 0 else total.leaders.insert)(codes)
         if sign < 0:
-            # Whether another row holds the same extreme is seen when the value is asked for.
+            # Another row may have the same extreme value: that is tested when the value is needed.
             if best == total.extreme:
                 total.extreme = None
         elif total.values == len(codes):
@@ -293,7 +293,7 @@ class AggregateView:
         return pick(codes)
 
     def _rank(self) -> Callable[[int], Any]:
-        """The order of codes in which larger is better."""
+        """The sort key of codes; larger is better."""
         sign = 1 if self.function == "max" else -1
         if not self.type.in_dictionary:
             return lambda code: sign * code
@@ -303,7 +303,7 @@ class AggregateView:
     # ---- values --------------------------------------------------------------------------------------------
 
     def _value(self, group: Group) -> int | None:
-        """The group's value as a code after the change, None if it has none; an empty group is forgotten."""
+        """The code of the group's value after the change, None if it has none; an empty group is dropped."""
         total = self._groups[group]
         if total.rows == 0:
             del self._groups[group]
@@ -315,7 +315,7 @@ class AggregateView:
         return self._encoded(total)
 
     def _read_again(self, total: Total, codes: Codes) -> int:
-        """The value of a group, from the targets of all its rows; a large group keeps its leaders."""
+        """The value of a group, from the targets of all its rows; a large group gets leaders."""
         present = codes[codes != null_code(self.type)] if self.type.nullable else codes
         if self._running is RunningState.GROUP:
             values = self._codec.decode(present, self.type.required())
@@ -337,8 +337,8 @@ class AggregateView:
             return functions.folded(self.function, values)
 
     def _leaders(self, codes: Codes) -> Leaders:
-        """The number of leaders is the square root of the rows: reading a group again is paid for by that many
-        deletions."""
+        """The leaders of a group: as many as the square root of its rows, so that the cost of reading a group again is
+        spread over that many deletions."""
         leaders = Leaders(self._better, max(_FEW, math.isqrt(len(codes))))
         if self.type.in_dictionary:
             distinct = sorted(np.unique(codes).tolist(), key=self._better)[-leaders.bound :]
@@ -414,7 +414,7 @@ class AggregateView:
 
 @contextmanager
 def placed(clause: Clause) -> Iterator[None]:
-    """Inside, an error without a place has that of the clause."""
+    """Inside, an error without a source span gets that of the clause."""
     try:
         yield
     except Error as error:
@@ -441,7 +441,7 @@ def _rounded(total: Total) -> float:
 
 
 def _by_group(codes: Codes, width: int, column: int | None) -> Iterator[tuple[Group, list[int] | range]]:
-    """The rows group by group: the group's codes and the target column's codes (or just as many places)."""
+    """The rows by group: the codes of the group, and those of the target column (or a range of the same length)."""
     if len(codes) == 0:
         return
     if width == 0:

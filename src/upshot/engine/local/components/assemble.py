@@ -1,4 +1,5 @@
-"""Rule plans as kernel code: registers for variables, an instruction per step, a buffer where Python must compute."""
+"""Assemble rule plans into kernel code: registers for variables, an instruction per step, a buffer for each step that
+Python must compute."""
 
 from __future__ import annotations
 
@@ -52,16 +53,16 @@ class Phase:
     widest: int
     """The largest number of columns of a relation."""
     limits: Mapping[int, tuple[Schema, int]] = field(default_factory=dict)
-    """The columns, by relation and place, that declare fewer digits than a value of theirs may have; by where in the
-    code that is tested."""
+    """By the place of the instruction that tests it: a column (schema and place) that declares fewer digits than its
+    values may have."""
     texts: tuple[int, ...] = ()
-    """The codes of text constants, which must not be reclaimed while the code lives."""
+    """The codes of text constants, which must not be reclaimed while the code is in use."""
 
     def plan_at(self, pc: int) -> RulePlan:
         return [plan for start, plan in self.origin if start <= pc][-1]
 
     def limit_digits(self, *, lenient: bool) -> None:
-        """Let values pass that are longer than their column declares, or stop at them."""
+        """Set whether values with more digits than their column declares are accepted or stop the kernel."""
         for place, (schema, column) in self.limits.items():
             bound = op.UNBOUNDED if lenient else 10 ** schema.types[column].precision
             store8(self.code.address, place + 3, bound)
@@ -76,7 +77,8 @@ class Phase:
 
 @dataclass(slots=True)
 class _Segment:
-    """One run of the kernel through a plan: from its driver to the head, or to a buffer."""
+    """A part of a plan that the kernel runs without Python: from its driver to the head or to a buffer. `levels` has
+    the generator that binds each variable."""
 
     levels: dict[str, int] = field(default_factory=dict)
     generators: list[int] = field(default_factory=list)
@@ -113,7 +115,7 @@ class Assembler:
             self._limits, tuple(self._texts),
         )  # fmt: skip
 
-    # ---- what a plan's assembler asks for ------------------------------------------------------------------
+    # ---- used by the assembler of a plan -------------------------------------------------------------------
 
     @property
     def pc(self) -> int:
@@ -126,7 +128,7 @@ class Assembler:
         return self._schemas[relation].columns[column].type
 
     def limit(self, place: int, relation: str, column: int) -> None:
-        """Remember the column whose digits are tested at a place."""
+        """Record the column whose digits are tested at a place."""
         self._limits[place] = self._schemas[relation], column
 
     def constant(self, constant: Constant) -> int:
@@ -153,7 +155,7 @@ class Assembler:
         return self._levels - 1
 
     def emit(self, operation: int, back: int, words: Sequence[int]) -> int:
-        """Append an instruction that goes on to whatever follows it; its place."""
+        """Append an instruction that continues with the next one; return its place."""
         place = self.pc
         self._code += [operation, back, place + 3 + len(words), *words]
         return place
@@ -165,7 +167,7 @@ class Assembler:
         return self._code[place + 2]
 
     def fuse(self, probe: int, emit: int) -> None:
-        """Let the probe emit each of its matches itself."""
+        """Make the probe emit each of its matches itself."""
         self._code[probe] = op.I_PROBE_EMIT
         self._code[self._code[probe + 8] - 1] = emit + 3
 
@@ -198,7 +200,7 @@ class _PlanAssembler:
         self._segment = _Segment()
 
     def run(self) -> None:
-        """The plan's segments: kernel steps up to one that needs Python, a buffer, and on from there."""
+        """Assemble the plan's segments: kernel steps up to one that needs Python, a buffer, and so on."""
         self._start()
         steps = list(self._plan.steps)
         while steps:
@@ -262,7 +264,7 @@ class _PlanAssembler:
                     self._out.emit(op.I_NOT_NULL, self._back(), [self._null(Variable(name)), self._register(name)])
 
     def _columns(self, match: Match, *, checked: Sequence[tuple[int, Operand]]) -> list[int]:
-        """Loads and checks of a row; `checked` is the part of the key that no index has looked at."""
+        """Loads and checks of a row; `checked` is the part of the key that no index has compared."""
         loads = [(column, self._register(name)) for column, name in match.binds]
         checks = [(column, self._register(name)) for column, name in match.repeats]
         checks += [(column, self._operand(operand)) for column, operand in checked]
@@ -329,8 +331,8 @@ class _PlanAssembler:
         self._bound_by(match)
 
     def _no_null_constant(self, match: Match) -> None:
-        """A NULL constant matches nothing. (A nullable variable reaches a second literal only from the head in a
-        rederivation, where NULL must find itself; everywhere else `check` has typed such a variable as required.)"""
+        """Make NULL constants match nothing. (A nullable variable reaches a second literal only from the head in a
+        rederivation, where NULL must equal itself; elsewhere `check` gives such a variable a required type.)"""
         for _, operand in match.key:
             if isinstance(operand, Constant):
                 self._required(operand)
@@ -356,8 +358,8 @@ class _PlanAssembler:
         self._out.emit(op.I_COMPARE, self._back(), [op.COMPARISON_CODES[step.op], left, right])
 
     def _may_look_null(self, operand: Operand) -> bool:
-        """Test whether a value that is not NULL can have the code that means NULL in a nullable column, which never
-        holds it."""
+        """Test whether a value other than NULL can have the code of NULL; a nullable column never stores such a
+        value."""
         type = operand_type(operand, self._plan.types)
         return not type.nullable and type.kind in (Kind.NUMBER, Kind.UNSIGNED)
 
@@ -411,10 +413,8 @@ class _PlanAssembler:
         return self._segment.levels.get(operand.name, 0) if isinstance(operand, Variable) else 0
 
     def _cut(self, names: Iterable[str]) -> int:
-        """The place to go back to once these variables' values are out: the last generator that binds one of them.
-
-        What follows it only asks whether there is some match, and one is enough.
-        """
+        """The place to go back to after a head with these variables: the last generator that binds one of them. Later
+        generators only test whether a match exists, and one match is enough."""
         level = max((self._segment.levels.get(name, 0) for name in names), default=0)
         return self._segment.generators[level]
 
@@ -433,7 +433,7 @@ class _PlanAssembler:
         names = [operand.name for operand in plan.arguments if isinstance(operand, Variable)]
         back = self._back() if plan.action in (Action.GAIN, Action.LOSE) else self._cut(names)
         if plan.action is Action.ASK:
-            back = self._segment.generators[0]  # one row at a time for each that asks
+            back = self._segment.generators[0]  # one head per driving row
         place = out.emit(op.I_EMIT, back, [len(registers), *registers])
         last = self._segment.generators[-1]
         if back == last and out.follows(last) == place and out.operation(last) == op.I_PROBE:
@@ -452,7 +452,7 @@ class _PlanAssembler:
             out.patch(skip + 5, out.pc)
 
     def _through_python(self, steps: Sequence[Step], later: Sequence[Step]) -> None:
-        """Set the live variables aside, let Python compute, go on from its answers."""
+        """Buffer the live variables for Python, and continue with the rows that it returns."""
         plan, out = self._plan, self._out
         needed = used_names(steps) | used_names(later)
         needed |= {o.name for o in plan.arguments if isinstance(o, Variable)}

@@ -1,8 +1,8 @@
-"""Deletions by backward/forward on the stored tables themselves: state bits say what is looked at, proven or gone.
+"""Deletions by backward/forward on the stored tables: state bits mark checked, proven and deleted rows.
 
-A row that is looked at leaves the new state and is marked as over-deleted; a proven one has a bit of its own. When a
-wave is over, what is not proven is gone: it drives the next wave and then leaves the old state too, so that no search
-comes back to it. At the end all that is proven is back, and all that was there before is in the old state again.
+A checked row leaves the new state and is marked as over-deleted; proven rows have a bit of their own. After a wave, the
+checked rows that are not proven are deleted: they drive the next wave and then leave the old state too, so that no
+search visits them again. At the end proven rows return to the new state, and all rows to the old state.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class BackwardForward:
         self._reads = reads
         self._views = [(view, tables[view]) for view in views]
         self._numbered = {table.number: table for _, table in self._views}
-        self._gone = 0
+        self._deleted = 0
 
     def run(self, work: ViewWork) -> None:
-        """From the deletions of what the component reads to the rows of its views that have no proof any more."""
+        """Delete the rows of the views that have no proof after the deletions below the component."""
         try:
             self._run("delete", work, resumed=False)
             done = [0] * len(self._views)
@@ -48,41 +48,41 @@ class BackwardForward:
             self._end(work)
 
     def _wave(self, start: _Ends, work: ViewWork) -> _Ends:
-        """Look at the rows listed from `start` on; what is not proven drives the next wave."""
+        """Check the rows listed from `start` on; those that are not proven drive the next wave."""
         self._search(start, work)
         end = self._ends(T_NDEL)
-        self._gone = self._unproven()
+        self._deleted = self._unproven()
         self._drive(start, end)
         self._run("delete", work)
         for (_, table), first, last in zip(self._views, start, end, strict=True):
             listed, bits = table.places(T_DEL)[first:last], table.bits()
-            gone = listed[(bits[listed] & PROVEN) == 0]
-            bits[gone] &= ~np.uint8(OLD)
+            deleted = listed[(bits[listed] & PROVEN) == 0]
+            bits[deleted] &= ~np.uint8(OLD)
         return end
 
     def _search(self, start: _Ends, work: ViewWork) -> None:
-        """Depth first, all rows of the wave side by side: each that is not proven asks for one row that a derivation of
-        it rests on; only when nothing comes of that does it ask for the next. A search that ends with nothing left to
-        ask for is complete, so what it has not proven has no proof."""
+        """Search for proofs depth first, for all rows of the wave together: each unproven row checks one premise of a
+        derivation, and the next one only if that proves nothing. When no premise is left, the search is complete: rows
+        that are not proven have no proof."""
         end = self._ends(T_NDEL)
         self._prove(start, end, work)
-        open_ones = [(start, end)]
-        while open_ones and self._unproven() > self._gone:
-            self._drive(*open_ones[-1])
+        pending = [(start, end)]
+        while pending and self._unproven() > self._deleted:
+            self._drive(*pending[-1])
             before = self._ends(T_NDEL)
             self._run("check", work)
             after = self._ends(T_NDEL)
             if after == before:
-                open_ones.pop()
+                pending.pop()
                 continue
             self._prove(before, after, work)
-            open_ones.append((before, after))
+            pending.append((before, after))
 
     def _unproven(self) -> int:
         return sum(self._ends(T_NDEL)) - sum(self._ends(T_NRED))
 
     def _prove(self, start: _Ends, end: _Ends, work: ViewWork) -> None:
-        """Proofs of the rows listed between, and of all that was looked at before and follows from them."""
+        """Prove rows in this part of the lists, and checked rows that follow from them."""
         before = self._ends(T_NRED)
         self._drive(start, end)
         self._run("prove", work, plans=self._first_proofs)

@@ -1,4 +1,4 @@
-"""One component of views with its plans: loaded once, then kept exact by its strategy."""
+"""One component of views with its plans: loaded once, then maintained by its strategy."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _ADDING = (Action.INSERT, Action.GAIN)
 
 _FAR_OFF = 10
-"""A plan that matched this many times the rows expected was made for other data."""
+"""A plan whose matches exceed the estimate by this factor was made for other data."""
 
 
 class LocalComponent:
-    """`fresh`: its views are still to be computed from nothing."""
+    """A component with its tables. `fresh`: its views are not computed yet."""
 
     def __init__(
         self, plan: ComponentPlan, storage: Storage, tables: Mapping[str, Table], schemas: Mapping[str, Schema],
@@ -58,17 +58,17 @@ class LocalComponent:
         )
         self._was_fresh = False
         self.was_loaded = False
-        """True if its last visit computed everything."""
+        """True if its last visit computed all rows."""
         self.rule_change: RuleChange | None = None
-        """In an open definition: from which rules the rows are to follow to the present ones."""
+        """In an open definition, the change of rules that the rows must follow."""
         self._experience = Experience()
         self._seeds: dict[str, tuple[tuple[int, Action], ...]] = {}
-        """For each stage what drives it from outside: the word that counts the changes of a relation, what becomes of
+        """For each stage its drivers from outside: the word that counts the changes of a relation, and the action on
         the head."""
         folds = plan.strategy.procedure is Procedure.GROUPS
         joins = plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES)
         self.runs_once = not plan.recursive and plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS)
-        """Its rules need no rounds, so that they can run together with those of other components."""
+        """Its rules need no rounds, so they can share a run with those of other components."""
         self._may_recompute = plan.strategy.weighs_recomputation
         self._sizes = [_places(table)[0] for _, table in self.views]
         self._read = [_places(tables[name]) for name in plan.reads]
@@ -80,7 +80,7 @@ class LocalComponent:
             ]
             for clause in (plan.clauses if joins else ())
         ]
-        """For each clause the relations outside the component that must have rows for it to derive any."""
+        """For each clause the relations outside the component that must have rows for a derivation."""
         self._aggregates = [self._aggregate(i) for i in range(len(plan.clauses))] if folds else []
 
     def _aggregate(self, number: int) -> AggregateView:
@@ -93,18 +93,18 @@ class LocalComponent:
         )
 
     def moved_to(self, tables: Mapping[str, Table]) -> LocalComponent:
-        """The same component after a definition that does not concern it."""
+        """The same component, after a definition that does not change it."""
         self._tables, self.views = tables, [(view, tables[view]) for view in self.plan.views]
         return self
 
     def adopt(self, old: LocalComponent) -> None:
-        """Take over what the same rules had computed; the plans are made anew."""
+        """Take over the state of a component with the same rules; plans are made again."""
         self._aggregates, self._experience = old._aggregates, old._experience
 
     # ---- change --------------------------------------------------------------------------------------------
 
     def propagate(self) -> ViewWork:
-        """Bring the views from the old state to the new one; what it took."""
+        """Update the views from the old state to the new one; return the work."""
         started = time.perf_counter()
         work = ViewWork()
         self.was_loaded = False
@@ -118,7 +118,7 @@ class LocalComponent:
         return work
 
     def _follow(self, work: ViewWork) -> None:
-        """Bring the views up to date by the procedure of their strategy."""
+        """Update the views by the procedure of their strategy."""
         match self.plan.strategy.procedure:
             case Procedure.COUNTS:
                 self._count("count", work)
@@ -137,22 +137,22 @@ class LocalComponent:
                 assert_never(other)
 
     def is_shareable(self) -> bool:
-        """Test whether the change is followed by rules that may run together with those of other components."""
+        """Test whether the change is followed by rules that can share a run with those of other components."""
         if self.fresh or self.rule_change is not None or not self.runs_once or self._starts_from_nothing():
             return False
         return not self._may_recompute or self.plan.policy != "auto" or self._is_small_change()
 
     def _is_small_change(self) -> bool:
-        """Test whether so little changed that the change is followed whatever that takes."""
+        """Test whether the change is so small that it is always followed."""
         words, changed = self._storage.words, 0
         for _, inserted, deleted in self._read:
             changed += words[inserted] + words[deleted]
         return changed < FEW
 
     def is_idle(self) -> bool:
-        """Test whether nothing can come of the change: the views are empty, so that nothing can go, and nothing below
-        drives a rule that adds a row, or each rule reads a relation without rows. So it is with most constraints, most
-        of the time, and with active rules that are active for nothing."""
+        """Test whether the change cannot affect the views: they are empty, and no change below drives a rule that adds
+        rows, or each rule reads a relation without rows. This is usual for constraints, and for active rules without
+        bindings."""
         if self.fresh or self.rule_change is not None or self._has_rows():
             return False
         if self._is_barred():
@@ -161,7 +161,7 @@ class LocalComponent:
         return stage is not None and not self._has_seeds(stage, _ADDING)
 
     def _is_barred(self) -> bool:
-        """Test whether every clause reads a relation that was empty and stays so."""
+        """Test whether every clause reads a relation that is empty in both states."""
         words = self._storage.words
         for places in self._positive:
             for size, inserted, deleted in places:
@@ -173,14 +173,14 @@ class LocalComponent:
 
     def _has_rows(self) -> bool:
         words = self._storage.words
-        for size in self._sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
+        for size in self._sizes:  # noqa: SIM110 - called for every view that a commit reaches
             if words[size]:
                 return True
         return False
 
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
-        """Bring the views from the old rules and the old state to the new ones. What the old rules derive goes by their
-        own deletion rules, so that nothing rests on a rule that is no longer there."""
+        """Update the views from the old rules and the old state to the new ones. Deletions use the deletion rules of
+        the old rules, so that no row depends on a removed rule."""
         phases = Phases(self._storage, self._codec)
         statistics = LocalStatistics(self._tables)
         numbered = {table.number: table for _, table in self.views}
@@ -209,7 +209,7 @@ class LocalComponent:
             phases.release()
 
     def _follow_or_recompute(self, work: ViewWork) -> None:
-        """Run the alternative that is expected to take fewer steps, if the policy leaves that open."""
+        """Run the alternative with fewer expected steps, if the policy allows both."""
         situation = self._situation()
         decision = decide(self.plan.policy, situation, self._experience)
         work.decision = str(decision)
@@ -220,18 +220,18 @@ class LocalComponent:
             self._experience.followed(situation, work.probed + work.derived)
 
     def _situation(self) -> Situation:
-        words, inserted, deleted, read, held = self._storage.words, 0, 0, 0, 0
-        for size, come, gone in self._read:
+        words, inserted, deleted, read, view_rows = self._storage.words, 0, 0, 0, 0
+        for size, insertions, deletions in self._read:
             read += words[size]
-            inserted += words[come]
-            deleted += words[gone]
+            inserted += words[insertions]
+            deleted += words[deletions]
         for size in self._sizes:
-            held += words[size]
-        return Situation(inserted, deleted, read, held)
+            view_rows += words[size]
+        return Situation(inserted, deleted, read, view_rows)
 
     def _starts_from_nothing(self) -> bool:
-        """Test whether the views are empty and most of what they read is new: then one evaluation does what n
-        differentials would."""
+        """Test whether the views are empty and most rows that they read are new: then one evaluation of each rule
+        replaces its differentials."""
         if self._has_rows():
             return False
         words, new = self._storage.words, 0
@@ -265,12 +265,12 @@ class LocalComponent:
                 table.end_load()
 
     def _size(self) -> int:
-        """The rows of the views and of what they read."""
+        """The number of rows of the views and of the relations that they read."""
         return sum(self._tables[name].size for name in self.read_or_written)
 
     def _prepare_changes(self) -> None:
-        """Build the indexes that changes will probe: the first one would take as long as the load. It plans its stages
-        itself, when it is known what drives them."""
+        """Build the indexes that changes will probe; otherwise the first change would take as long as the load. The
+        plans are dropped: the first change plans its stages when its drivers are known."""
         for aggregate in self._aggregates:
             aggregate.prepare_changes()
         if self.plan.strategy.procedure in (Procedure.COUNTS, Procedure.FIXPOINTS, Procedure.WAVES):
@@ -281,7 +281,7 @@ class LocalComponent:
             self._tables[name].look_ahead()
 
     def _load_by_walks(self, work: ViewWork) -> bool:
-        """Load a large closure into an empty table by walks; whether it was done."""
+        """Load a large closure into an empty table by walks; return whether that was possible."""
         table, walk = self.views[0][1], walk_of(self.plan, self._schemas)
         read = sum(self._tables[name].size for name in self.plan.reads)
         if walk is None or not table.word(T_PLAIN) or read < self._runner.worth_walking or is_by_rounds_alone():
@@ -329,7 +329,7 @@ class LocalComponent:
         self.settle(work)
 
     def end_shared(self, work: ViewWork) -> None:
-        """After its rules have run together with those of others: the views' net changes."""
+        """Compute the views' net changes after a shared run."""
         if not self._may_recompute:
             self.settle(work)
             return
@@ -343,7 +343,7 @@ class LocalComponent:
             table.finalize()
 
     def settle(self, work: ViewWork) -> None:
-        """After their rules have run: the views' net changes."""
+        """Compute the views' net changes after their rules have run."""
         for _, table in self.views:
             table.settle()
             work.inserted += table.word(T_INS + 1)
@@ -375,20 +375,20 @@ class LocalComponent:
         return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, self.read_or_written)
 
     def plans(self, stage: str) -> list[RulePlan]:
-        """The rule plans of a stage, ordered by the sizes as they are now."""
+        """The rule plans of a stage for the current sizes."""
         return stage_plans(self.plan, stage, LocalStatistics(self._tables))
 
     def _has_seeds(self, stage: str, actions: Collection[Action] = ()) -> bool:
-        """Test whether anything drives the stage, or the plans of some actions in it: a change of the right sign in a
-        relation outside the component."""
+        """Test whether a change outside the component drives the stage, or those of its plans that have these
+        actions."""
         if stage not in self._seeds:
             self._seeds[stage] = tuple(
                 (_places(self._tables[relation])[1 + (change is Change.DELETED)], action)
                 for relation, change, action in seeds_of(self.plan, stage)
             )
         words = self._storage.words
-        for place, deed in self._seeds[stage]:  # noqa: SIM110 - a commit comes here for every view that it reaches
-            if words[place] and (not actions or deed in actions):
+        for place, action in self._seeds[stage]:  # noqa: SIM110 - called for every view that a commit reaches
+            if words[place] and (not actions or action in actions):
                 return True
         return False
 
@@ -401,8 +401,8 @@ class LocalComponent:
             yield from aggregate.texts()
 
     def describe(self, drivers: Mapping[str, tuple[int, int]], work: ViewWork | None) -> str:
-        """The plans of all stages. `drivers`: how many rows the last change inserted and deleted; `work`: what it took
-        here."""
+        """The plans of all stages. `drivers`: the numbers of rows that the last change inserted and deleted, by
+        relation; `work`: its work here."""
         if self._aggregates:
             return "groups touched by the change are brought up to date from running totals"
         lines, plans = [], []
@@ -425,15 +425,15 @@ class LocalComponent:
 
 
 def _places(table: Table) -> tuple[int, int, int]:
-    """The words that hold how many rows the table has, and how many are inserted and deleted: commits read them for
-    every view that they reach."""
+    """The places of the words with the numbers of rows, of inserted and of deleted rows: commits read them for every
+    view that they reach."""
     first = table.number * TABLE_WORDS
     return first + T_LIVE, first + T_NINS, first + T_NDEL
 
 
 def _compared(plans: Iterable[RulePlan], drivers: Mapping[str, tuple[int, int]], work: ViewWork) -> str:
-    """The rows that the last change was expected to match and those it did. It may match fewer: a search for another
-    derivation ends at the first."""
+    """The expected and the actual matches of the last change. There may be fewer than expected: a search for another
+    derivation ends at the first one."""
     own = {Change.DELETED: work.deleted, Change.REDERIVED: work.rederived, Change.INSERTED: work.inserted}
     expected = 0.0
     for plan in plans:

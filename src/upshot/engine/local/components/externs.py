@@ -1,4 +1,4 @@
-"""Steps that the kernel leaves to Python: functors on text, floats, decimals; tests and orderings on text."""
+"""Steps that Python runs for the kernel: functors on text, floats, decimals; tests and orderings on text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Columns = dict[str, Codes]
 
 
 def needs_python(step: Step, types: Mapping[str, Type]) -> bool:
-    """Test whether the kernel cannot run the step itself."""
+    """Test whether the kernel cannot run the step."""
     match step:
         case Compute(target, Call(name, args)):
             kinds = {
@@ -54,8 +54,8 @@ def operand_type(operand: Operand, types: Mapping[str, Type]) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """The kernel writes rows of `inputs` to one table; the rows that pass, with the computed columns behind, go to
-    the other."""
+    """Steps between two tables: the kernel writes rows of `inputs` to one; the rows that pass, with the computed
+    columns appended, are written to the other."""
 
     inputs: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -64,7 +64,7 @@ class Extern:
     output: Table
 
     def evaluate(self, codec: Codec) -> None:
-        """Empty the input into the output."""
+        """Move the rows from the input to the output."""
         rows = self.input.take_scratch()
         columns: Columns = {name: rows[:, i].copy() for i, name in enumerate(self.inputs)}
         count = len(rows)
@@ -84,7 +84,7 @@ def _apply(codec: Codec, step: Step, types: Mapping[str, Type], columns: Columns
             if not types[target].nullable:
                 for operand in operands:
                     columns, count = _present(operand, types, columns, count)
-            # A literal that joins with the value may be on columns of fewer digits: there it just finds nothing.
+            # A literal joined with the value may have columns of fewer digits, where longer values match nothing.
             result = types[target].widest()
             return columns | {target: _compute(codec, name, operands, result, types, columns, count)}, count
         case Compare(op, left, right):

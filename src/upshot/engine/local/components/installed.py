@@ -1,4 +1,4 @@
-"""A program as the local engine holds it."""
+"""A program installed in the local engine."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LocalProgram:
-    """A program with its storage; replaced whole, so that a failed definition is undone by putting the old one back."""
+    """A program with its storage. A definition replaces the whole object; if it fails, the old one is restored."""
 
     plan: ProgramPlan | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     components: list[LocalComponent] = field(default_factory=list)
     readers: dict[str, list[int]] = field(default_factory=dict)
-    """For each relation the components that read it, by their place in the order of evaluation."""
+    """For each relation the numbers of the components that read it."""
     levels: list[int] = field(default_factory=list)
-    """For each component how many others may have to be brought up to date before it, one after the other."""
+    """For each component, one more than the highest level of the components that it reads."""
     text_columns: TextColumns | None = None
     on_demand: LocalOnDemandViews | None = None
     screening: Screening | None = None
-    afresh: frozenset[str] = frozenset()
-    """Views on demand that the open definition made, or defined otherwise."""
+    redefined: frozenset[str] = frozenset()
+    """Views on demand that the open definition added or redefined."""
     questions: Questions | None = None
     together: dict[int, dict[str, Together]] = field(default_factory=dict)
-    """By level, and by the names of each component that runs once its group; made when a change reaches several."""
+    """The group of each component without rounds, by level and by name; made when a change reaches several of them."""
 
     def lay_out(self, storage: Storage) -> None:
-        """Find out which component reads what, on which level that puts it, and where there is text."""
+        """Compute the readers of relations, the levels of components, and the text columns."""
         self.text_columns = TextColumns(storage, self.schemas, self.tables)
         level_of: dict[str, int] = {}
         for number, component in enumerate(self.components):
@@ -55,9 +55,9 @@ class LocalProgram:
                 self.readers.setdefault(name, []).append(number)
 
     def together_at(self, level: int, storage: Storage, codec: Codec, runner: Runner) -> dict[str, Together]:
-        """The groups of a level, by the names of their members. Those that read the same are in one group, since the
-        same changes reach them; and a group is small, so that a change which reaches few of many views does not pay
-        for the others."""
+        """The groups of a level, by the names of their members. Components that read the same relations are in one
+        group, since the same changes reach them. Groups are small, so that the cost of a change that reaches few of
+        many views does not depend on the others."""
         if level not in self.together:
             members = [
                 component
@@ -81,7 +81,7 @@ class LocalProgram:
             yield from rules.texts()
 
     def questions_of(self, storage: Storage) -> Questions:
-        """The queries that are asked again and again of this program."""
+        """The prepared queries of this program."""
         if self.questions is None:
             self.questions = queries.questions.Questions(storage)
         return self.questions
@@ -95,8 +95,8 @@ def components_of(
     now: LocalProgram, before: LocalProgram, touched: Collection[str], made: Collection[str], storage: Storage,
     codec: Codec, runner: Runner,
 ) -> list[LocalComponent]:  # fmt: skip
-    """The components of a program. One all of whose tables are kept and whose rules are the same goes on as it is; one
-    with a view among the `touched` is computed from nothing; relations `made` have new tables."""
+    """The components of a program. A component with the same rules and tables is kept; one with a view among the
+    `touched` is computed from nothing; relations `made` have new tables."""
     assert now.plan is not None
     earlier = {component.plan.views: component for component in before.components}
     components = []
@@ -115,7 +115,7 @@ def components_of(
 
 
 def drop(installed: LocalProgram, storage: Storage, keep: LocalProgram) -> None:
-    """Let go of a program, but for what another one has of it."""
+    """Release a program, except for components and tables that another one uses."""
     kept_components = {id(component) for component in keep.components}
     for component in installed.components:
         if id(component) not in kept_components:

@@ -1,4 +1,4 @@
-"""Assembled rule plans, kept from one change to the next until the sizes they were ordered by have drifted."""
+"""Assembled rule plans, cached between changes until the sizes that their join orders depend on have drifted."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.rule_plan import RulePlan
 
 _DRIFT = 8
-"""A phase is planned anew once a relation it reads is this many times larger or smaller than when it was planned."""
+"""A phase is planned again when a relation that it reads has grown or shrunk by this factor."""
 
 Sizes = list[tuple[int, float, int]]
-"""The words that hold the sizes of relations, each with the sizes between which a plan need not be made anew."""
+"""The places of the words with the sizes of relations, each with the smallest and largest size for which a plan is
+valid."""
 
 _SAMPLE = 1024
-"""Rows from which the number of distinct keys is estimated where no index counts them."""
+"""The size of the sample for the number of distinct keys, if no index counts them."""
 
 _FEWEST_SAMPLED = 64
 """Tables with fewer rows are not sampled: any order is fast."""
 
 
 class LocalStatistics:
-    """Sizes from the tables, key counts from the indexes there are, else from a sample of the rows."""
+    """Sizes from the tables, key counts from existing indexes, else from a sample of the rows."""
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = tables
@@ -52,8 +53,8 @@ class LocalStatistics:
 
 
 def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
-    """Estimate the distinct values in some columns from a sample: all differ where no value repeats in it, else values
-    seen once stand for others like them. [Charikar et al. 2000, the guaranteed-error estimator]"""
+    """Estimate the number of distinct values in columns from a sample: all are distinct if no value repeats in it; else
+    each value seen once stands for several. [Charikar et al. 2000, the guaranteed-error estimator]"""
     sample = _sample(table.all_rows())[:, list(columns)]
     _, times = (
         np.unique(sample, axis=0, return_counts=True) if len(columns) > 1 else np.unique(sample, return_counts=True)
@@ -65,8 +66,8 @@ def _distinct_keys(table: Table, columns: tuple[int, ...]) -> int:
 
 
 def _sample(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows at random places, each taken once, the same for the same table. Every n-th row would not do: where equal
-    values stand together, as a load writes them, it sees each of them once."""
+    """Rows at random places without repetition, the same for the same table. Every n-th row would be biased: loads
+    write equal values together, and each would be seen once."""
     if len(rows) <= _SAMPLE:
         return rows
     places = (_fractions() * np.uint64(len(rows))) >> np.uint64(32)
@@ -90,13 +91,14 @@ class Phases:
     def __init__(self, storage: Storage, codec: Codec) -> None:
         self._storage, self._codec = storage, codec
         self._known: dict[str, tuple[Phase, Sizes]] = {}
-        """With each phase, the sizes between which it need not be planned anew."""
+        """Each phase with the sizes for which it is valid."""
 
     def phase(
         self, name: str, plans: Callable[[], Iterable[RulePlan]], tables: Mapping[str, Table],
         schemas: Mapping[str, Schema], reads: Iterable[str],
     ) -> Phase:  # fmt: skip
-        """The phase of that name, made from `plans` if there is none or the sizes of what it `reads` have drifted."""
+        """The phase with that name; it is made from `plans` if there is none, or if the sizes of the relations in
+        `reads` have drifted."""
         known = self._known.get(name)
         if known is not None and are_near(known[1], self._storage):
             return known[0]
@@ -119,24 +121,24 @@ class Phases:
 
 
 def drift_limit(size: int) -> int:
-    """The largest size that is not far from this one; small ones never are from each other."""
+    """The largest size for which a plan for this size is valid; small sizes count as equal."""
     return (size + 16) * _DRIFT - 16
 
 
 def sizes_of(reads: Iterable[str], tables: Mapping[str, Table]) -> Sizes:
-    """The sizes that are not far from those of relations as they are now."""
+    """The sizes for which a plan for the current sizes is valid."""
     return [(tables[each].number * TABLE_WORDS + T_LIVE, *_around(tables[each].size)) for each in reads]
 
 
 def are_near(sizes: Sizes, storage: Storage) -> bool:
-    """Test whether no relation has drifted from the sizes that plans were made for."""
+    """Test whether all relations have sizes for which the plans are valid."""
     words = storage.words
-    for place, least, most in sizes:  # noqa: SIM110 - a commit comes here for every view that it reaches
+    for place, least, most in sizes:  # noqa: SIM110 - called for every view that a commit reaches
         if not least <= words[place] <= most:
             return False
     return True
 
 
 def _around(size: int) -> tuple[float, int]:
-    """The sizes that are not far from this one."""
+    """The smallest and the largest size for which a plan for this size is valid."""
     return (size + 16) / _DRIFT - 16, drift_limit(size)

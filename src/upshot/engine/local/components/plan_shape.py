@@ -1,9 +1,10 @@
-"""Properties of a plan that the assembler needs: how its heads are emitted, whether workers may share it, what its
-steps use."""
+"""Properties of a plan for the assembler: how its heads are emitted, whether workers may share it, and the variables of
+its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from upshot.engine.local.components.externs import needs_python
 from upshot.engine.local.kernel import layout as op
@@ -24,7 +25,7 @@ from upshot.plan.rule_plan import (
 from upshot.syntax.ast import Call, Variable
 
 STATE_BIT = {State.OLD: op.OLD, State.NEW: op.NEW, State.KEPT: op.OLD | op.NEW, State.PROVEN: op.PROVEN}
-"""The bits that say a row is in a state."""
+"""The state bits of the rows in each state."""
 
 _EMITTED = {
     Action.INSERT: op.INSERT,
@@ -40,7 +41,7 @@ _OF_ROW = {Action.REDERIVE: op.RETURN, Action.PROVE: op.PROVE_ROW}
 
 
 def emitted(plan: RulePlan) -> int:
-    """The kernel's treatment of the plan's heads; a head that is the driving row itself need not be looked up."""
+    """The kernel's action on the plan's heads; a head that is the driving row itself is not looked up."""
     of_head = plan.driver is not None and plan.driver.of_head and plan.action in _OF_ROW
     if of_head and not any(needs_python(step, plan.types) for step in plan.steps):
         return _OF_ROW[plan.action]
@@ -56,8 +57,8 @@ def can_share(plan: RulePlan) -> bool:
 
 
 def driving_bits(driver: Drive) -> tuple[int, int]:
-    """Mask and value of a driving row's state bits: a deleted row as it was before (one to be rederived: if it is
-    not back or proven already), an inserted or rederived one as it is now."""
+    """Mask and value of a driving row's state bits: deleted rows are in the old state (rows to be rederived: and
+    neither rederived nor proven yet), inserted and rederived rows in the new one."""
     if driver.change is Change.ALL:
         return STATE_BIT[driver.match.state], STATE_BIT[driver.match.state]
     if driver.change is Change.DELETED:
@@ -84,9 +85,6 @@ def used_names(steps: Iterable[Step]) -> set[str]:
     return names
 
 
-def prefix(steps: list[Step], wanted: Callable[[Step], bool]) -> list[Step]:
-    """The steps before the first one that is not wanted."""
-    for i, step in enumerate(steps):
-        if not wanted(step):
-            return steps[:i]
-    return list(steps)
+def prefix(steps: list[Step], condition: Callable[[Step], bool]) -> list[Step]:
+    """The steps before the first one that does not satisfy the condition."""
+    return list(takewhile(condition, steps))

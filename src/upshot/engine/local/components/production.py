@@ -1,7 +1,7 @@
-"""Production rules on the local engine: conditions run on the kernel, what they do is staged in the tables.
+"""Production rules on the local engine: conditions run on the kernel, actions are staged in the tables.
 
-A set of rows is an array of the places that the rows have in their table; places do not move while a transaction is
-open. `old` is a bit of every row, so before a rule runs, the rows in its window get the bit they had at its start.
+A set of rows is an array of row numbers, which do not change while a transaction is open. `old` is a state bit of each
+row, so before a rule runs, the rows in its window get the bit that they had at the start of the window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOWHERE = np.empty(0, np.int32)
 
 
 class PlaceSets:
-    """Sets of places as sorted arrays."""
+    """Sets of row numbers as sorted arrays."""
 
     def union(self, parts: Sequence[Places]) -> Places:
         if len(parts) == 1:
@@ -61,14 +61,14 @@ class ProductionRules:
         self._schemas = {**schemas, **{derived(view): schemas[view] for view in plan.views}}
 
     def load(self, tables: Mapping[str, Table], work: ViewWork) -> None:
-        """The views from nothing: their `start` rules put the first round, the insertion rules do the rest."""
+        """Compute the views from nothing: `start` rules insert the first rows, insertion rules the others."""
         wave = _Wave(self, {view: tables[view] for view in self.plan.views}, tables, work)
         wave.empty()
         wave.processor.changed(MATERIALIZE, INSERTED, _ASKED)
         wave.run()
 
     def maintain(self, tables: Mapping[str, Table], work: ViewWork) -> None:
-        """The views from the old state to the new one: the changes of what they read trigger the rules."""
+        """Update the views: the changes of the relations that they read trigger the rules."""
         wave = _Wave(self, {view: tables[view] for view in self.plan.views}, tables, work)
         for name in sorted(self.plan.reads):
             for operation in (DELETED, INSERTED):
@@ -79,7 +79,7 @@ class ProductionRules:
         return self._rules[name]
 
     def derive(self, rule: ProductionRule, tables: Mapping[str, Table], work: ViewWork) -> NDArray[np.int64]:
-        """The heads that the rule's condition finds, each once."""
+        """The distinct heads that the rule's condition derives."""
         every = {**tables, **self._derived}
         reads = (*self.plan.views, *self.plan.reads)
         phase = self._phases.phase(
@@ -107,7 +107,7 @@ class ProductionRules:
 
 
 class _Wave:
-    """The rules of a component at work on one change."""
+    """The rule processing of a component for one change."""
 
     def __init__(
         self, rules: ProductionRules, views: Mapping[str, Table], tables: Mapping[str, Table], work: ViewWork
@@ -117,10 +117,10 @@ class _Wave:
         self._rules, self._tables, self._work = rules, tables, work
         self._log: list[tuple[str, str, Places]] = []
         self._unsure: dict[str, list[Places]] = {view: [] for view in views}
-        """Rows whose `old` bit may differ from what it would be if no window were open."""
+        """Rows whose `old` bit may have been changed for a window."""
 
     def empty(self) -> None:
-        """Take every row out, without a word to the rules: it is not a change of the views that they start anew."""
+        """Delete every row without triggering rules: a load is not a change of the views."""
         for view, table in self.views.items():
             if table.size:
                 self._log.append((view, DELETED, np.flatnonzero(table.bits() & NEW).astype(np.int32)))
@@ -159,11 +159,11 @@ class _Wave:
             self._work.inserted += changed
 
     def _open(self, turn: Consideration[Places], rule: ProductionRule) -> None:
-        """Let the `old` bits of the component's own views say what was there when the rule's window began.
+        """Set the `old` bits of the component's views to the state at the start of the rule's window.
 
-        Relations below keep theirs: they changed before the stratum had its first turn and do not change while it
-        works, so `old` is their state before the wave for all of its rules. A rule that had its turn already would,
-        read to the letter, see them as they are now, and might compute a value from rows that never were together.
+        Relations below keep their bits: they changed before the first turn of the stratum and do not change during its
+        turns, so `old` is their state before the change for all of its rules. Taken literally, a rule at its second
+        turn would read them in the current state, and might compute a value from rows that never existed together.
         """
         relation, operation = rule.trigger
         for view, table in self.views.items():
@@ -182,7 +182,7 @@ class _Wave:
         bits[transition.deleted] |= np.uint8(OLD)
 
     def _close(self) -> None:
-        """The `old` bits as they were before the wave, and no lists: `settle` makes the net ones."""
+        """Restore the `old` bits from before the change and empty the lists: `settle` computes the net lists."""
         for view, operation, places in reversed(self._log):
             bits = self.views[view].bits()
             if operation == DELETED:

@@ -1,4 +1,4 @@
-"""Runs assembled phases on the kernel: starts it, does what it stops for, counts what it did."""
+"""Run assembled phases on the kernel, handle its stops, and count its work."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from upshot.syntax import print_term
 from upshot.values.records import too_long
 
 _SLICE = 1 << 27
-"""Steps between two looks at the clock and at interrupts once the kernel is compiled."""
+"""Steps of the compiled kernel between two checks of the clock and of interrupts."""
 
 _SHORT_SLICE = 1 << 23
-"""The same where time is limited: some hundredths of a second."""
+"""The same under a time limit: some hundredths of a second."""
 
 _LIST = {Change.DELETED: op.FROM_DEL, Change.REDERIVED: op.FROM_RED, Change.INSERTED: op.FROM_INS}
 
@@ -40,10 +40,12 @@ _NEVER = (1 << 63) - 1
 _NO_NUMBERS = np.empty(0, np.int64)
 
 Progress = Callable[[str, int], None]
-"""Told now and then how many rows a view has while it is computed."""
+"""Called from time to time with the number of rows of a view that is being computed."""
 
 
 class Runner:
+    """Runs phases on the kernel, one at a time."""
+
     def __init__(self, storage: Storage, codec: Codec, limits: Limits) -> None:
         self._storage, self._codec, self._limits = storage, codec, limits
         self._state = Buffer(8 * op.S_COMPONENT)
@@ -53,19 +55,20 @@ class Runner:
         self._header_words = memoryview(self._header)
         self._block = Buffer()
         self.lenient = False
-        """Values with more digits than their column declares pass: a store that holds such rows must open."""
+        """Accept values with more digits than their column declares: a store with such rows must open."""
         self.progress: Progress | None = None
         self.trace: Callable[[str], None] | None = None
         """Called at the end of every round with the stage's name, when set."""
         self.workers = WORKERS
         self.worth_sharing = 1 << 15
-        """The fewest driving rows for which a plan is shared between workers."""
+        """The minimum number of driving rows for a plan that workers share."""
         self.worth_walking = 1 << 10
-        """The fewest rows in the relations below a closure for which it is computed by walks (docs/decisions/0007)."""
+        """The minimum number of rows in the relations below a closure that is computed by walks
+        (docs/decisions/0007)."""
         self.most_cells = 8
-        """The most cells a row with which a closure is loaded in the dense form (docs/decisions/0009)."""
+        """The maximum number of cells per row for a closure in the dense form (docs/decisions/0009)."""
         self.worth_preparing = 1 << 10
-        """The fewest rows for which a load builds the indexes that changes will probe."""
+        """The minimum number of rows for a load that builds the indexes for changes."""
 
     @property
     def max_rounds(self) -> int:
@@ -76,11 +79,11 @@ class Runner:
         work: ViewWork, *, resumed: bool = False, numbers: NDArray[np.int64] | None = None,
         replan: Callable[[], Phase] | None = None,
     ) -> None:  # fmt: skip
-        """Run a phase to its fixpoint and add to `work` what it took; `grows` is the list of the component's tables
-        that drives the rounds. When it is `resumed`, plans that start it do not run again, and the caller has set each
-        driving table's first window; so it has if it gives the `numbers` of a component of many tables. Between two
-        rounds, once the component holds several times the rows it held when it was planned, `replan` gives the phase
-        to go on with."""
+        """Run a phase to its fixpoint and add its counters to `work`; `grows` is the list of the component's tables
+        that drives the rounds. If it is `resumed`, seed plans do not run again, and the caller has set the first window
+        of each driving table; so it has if it passes the `numbers` of a component of many tables. Between two rounds,
+        when the component has several times the rows for which it was planned, `replan` returns the phase to continue
+        with."""
         started = time.perf_counter()
         if numbers is None:
             numbers = _NO_NUMBERS
@@ -116,8 +119,8 @@ class Runner:
         self, phase: Phase, component: Sequence[tuple[str, Table]], numbers: NDArray[np.int64], grows: Change | None,
         work: ViewWork,
     ) -> None:  # fmt: skip
-        """Begin the phase again: rows have other numbers than those that the kernel stopped with. What was inserted
-        stays, and drives the rounds like any row that the phase inserts."""
+        """Restart the phase after rows got new numbers. Inserted rows stay, and drive the rounds like other insertions
+        of the phase."""
         changed, drift = self.changed, self._get(op.S_DRIFT)
         self._add_to(work)
         work.filtered += changed  # counted again at the end
@@ -165,8 +168,8 @@ class Runner:
     def _attend(
         self, result: int, phase: Phase, component: Sequence[tuple[str, Table]], numbered: dict[int, Table]
     ) -> bool:
-        """Do what the kernel asked for, so that it can go on; or the error that ends the run. Return True if rows have
-        other numbers since."""
+        """Handle a stop of the kernel, so that it can continue, or raise the error that ends the run. Return True if
+        rows got new numbers."""
         if is_limited():
             check_time(max((table.size for _, table in component), default=0))
         detail = self._get(op.S_DETAIL)
@@ -201,7 +204,7 @@ class Runner:
         return False
 
     def _share(self, phase: Phase, numbered: dict[int, Table]) -> None:
-        """Run the plan that the kernel is at by several workers, each on its part of the driving rows."""
+        """Run the kernel's current plan with several workers, each on a part of the driving rows."""
         table = numbered[self._get(op.S_HEAD)]
         crew = Crew(phase, self._storage, self._state.address, self.workers)
         try:
@@ -231,7 +234,7 @@ class Runner:
             ) from error
 
     def check_rounds(self, rounds: int, component: Sequence[tuple[str, Table]]) -> None:
-        """Raise if a recursion took more rounds than are allowed."""
+        """Raise an error if a recursion took more rounds than allowed."""
         if rounds > self._limits.max_rounds:
             raise self._too_many_rounds(component)
 
@@ -254,12 +257,12 @@ class Runner:
 
     @property
     def changed(self) -> int:
-        """Rows that the last run put into its lists."""
+        """The number of rows that the last run added to its lists."""
         return self._get(op.S_CHANGED)
 
 
 def _drifted(component: Sequence[tuple[str, Table]]) -> int:
-    """The rows beyond which the component's plans were made for other sizes."""
+    """The number of rows beyond which the component must be planned again."""
     return drift_limit(sum(table.size for _, table in component))
 
 

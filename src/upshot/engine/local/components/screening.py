@@ -1,4 +1,4 @@
-"""Changes that no literal of any rule can match, found by looking at the changed rows alone."""
+"""Find changes of base relations that no literal of any rule matches, from the changed rows alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Screening:
         self._phases: dict[str, tuple[Phases, Table]] = {}
 
     def is_relevant(self, relation: str) -> bool:
-        """Test whether any row of the relation's change can matter to a view."""
+        """Test whether any changed row of the relation can affect a view."""
         if relation not in self._guards:
             self._guards[relation] = relevant_rows(self._plan.normal, relation, self._views)
         guards = self._guards[relation]

@@ -1,7 +1,7 @@
-"""Views that do not depend on themselves or on one another: one run of the kernel brings all of them up to date.
+"""Update views that do not depend on themselves or on one another in one run of the kernel.
 
-A commit that reaches eighty constraints does little for each of them; started one by one, the starting takes most of
-the time. The plans of all stages stand one behind the other, so that a deletion ends before rederivation starts;
+A commit that reaches eighty constraints does little work for each of them; in separate runs, the start of a run would
+take most of the time. The plans are in the order of the stages, so that deletion ends before rederivation starts;
 without recursion each plan runs once.
 """
 
@@ -33,19 +33,19 @@ from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import RulePlan
 
 FEWEST = 4
-"""So many components are worth a run together, and fewer if they are half of their group."""
+"""The minimum number of components for a shared run; fewer suffice if they are half of their group."""
 
 MOST = 96
-"""The members of a group: their plans are assembled together, again when a relation that one of them reads has
-outgrown its plan, and all are walked through for those that are due. The start of a run takes as much Python however
-many take part."""
+"""The maximum number of members of a group. Their plans are assembled together, again when a relation that one of them
+reads has outgrown its plan, and every run visits all of them; the Python code that starts a run is the same for any
+number."""
 
 
 @dataclass(slots=True)
 class _Laid:
-    """The layout of the plans of a phase in its table: the words of each, whether it is to run, whose it is, and where
-    those of each member begin, but for members behind the last plan. `due` are the members whose plans run now; `marks`
-    has room for the counters at the start of each member, and at the end."""
+    """The plans of a phase in its table: the words of each plan, its seed flag, the member that owns it, and the first
+    plan of each member (not for members after the last plan). `due` are the members whose plans run now; `marks` has
+    room for the counters at the start of each member and at the end."""
 
     phase: Phase
     words: NDArray[np.int64]
@@ -57,7 +57,7 @@ class _Laid:
 
 
 class Together:
-    """A group of components of one level, each kept by rules and not recursive."""
+    """A group of components of one level that are maintained by rules and not recursive."""
 
     def __init__(
         self, members: Sequence[LocalComponent], storage: Storage, tables: Mapping[str, Table],
@@ -79,13 +79,13 @@ class Together:
         self._laid: _Laid | None = None
 
     def is_worth_it(self, due: int) -> bool:
-        """Test whether that many members are enough for a run together."""
+        """Test whether that many members are enough for a shared run."""
         return due >= FEWEST or 1 < due >= len(self._members) / 2
 
     def propagate(self, due: Sequence[LocalComponent]) -> tuple[list[ViewWork], ViewWork, list[LocalComponent]]:
-        """Bring these members from the old state to the new one; what each took, what all took, and those of which
-        rows were touched. The time is shared out by rows that were looked up or derived."""
-        # A dense table that has no cell for a code makes a run start again, and counts would be added up twice.
+        """Update these members. Return the work of each, the total, and the members with touched rows. The time is
+        divided by the numbers of rows looked up or derived."""
+        # A dense table without a cell for a code makes a run start again, which would count derivations twice.
         for member in due:
             for _, table in member.views:
                 if table.cells is not None:
@@ -96,7 +96,7 @@ class Together:
         self._runner.run(laid.phase, self._views, None, self._numbered, total)
         counted, is_touched = self._counted(laid, total)[numbers], self._touched()[numbers]
         each = total.seconds / (total.probed + total.derived + len(due))
-        # Members for which the change does nothing share their counters.
+        # Members without work share one record of counters.
         works = [ViewWork(rounds=total.rounds, seconds=each)] * len(due)
         touched, active = [], np.flatnonzero(counted.any(axis=1) | is_touched)
         for place, counters in zip(active.tolist(), counted[active].tolist(), strict=True):

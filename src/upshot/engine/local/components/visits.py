@@ -1,4 +1,4 @@
-"""The components that a change reaches, brought to the new state level by level."""
+"""Update the components that a change reaches, level by level."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from upshot.engine.work import ViewWork, Work
 
 @dataclass(slots=True)
 class Visits:
-    """`staged` gets the views that changed, or may have if a visit fails; `visited` the components that were looked
-    at."""
+    """One propagation. `staged` gets the views that changed, or may have changed if a visit fails; `visited` gets the
+    visited components."""
 
     installed: LocalProgram
     staged: set[str]
@@ -28,20 +28,20 @@ class Visits:
     work: Work
     bounded: Callable[[str], Bounded]
     together_at: Callable[[int], dict[str, Together]]
-    beside: frozenset[str] = frozenset()
+    live_queries: frozenset[str] = frozenset()
     """The views of live queries."""
-    _taken: dict[tuple[str, ...], float] = field(default_factory=dict)
-    """The seconds of each component of live queries."""
+    _seconds: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The time of each component of live queries."""
 
     def level(self, waiting: list[tuple[int, int]], *, skip_idle: bool) -> list[LocalComponent]:
-        """Bring those components of the lowest level to the new state that are waiting, and take them off the heap; the
-        answer is those of which rows may have changed."""
+        """Update the waiting components of the lowest level and remove them from the heap. Return those whose rows may
+        have changed."""
         level, begun, shared = waiting[0][0], len(self.visited), list[LocalComponent]()
         while waiting and waiting[0][0] == level:
             component = self.installed.components[heapq.heappop(waiting)[1]]
             if component.is_on_demand or (skip_idle and component.is_idle()):
                 continue
-            if component.is_shareable() and not (self.beside and self._is_beside(component)):
+            if component.is_shareable() and not (self.live_queries and self._is_live(component)):
                 shared.append(component)
             else:
                 self.one(component)
@@ -49,8 +49,7 @@ class Visits:
         return [*self.visited[begun:], *touched]
 
     def _in_groups(self, level: int, components: list[LocalComponent]) -> list[LocalComponent]:
-        """Bring components that may run together to the new state; the answer is those of which rows were touched, but
-        for those that ran by themselves."""
+        """Update components that may share a run. Return those with touched rows, without those that ran alone."""
         touched: list[LocalComponent] = []
         if len(components) < 2:
             for component in components:
@@ -68,11 +67,11 @@ class Visits:
         return touched
 
     def one(self, component: LocalComponent) -> None:
-        """Bring one component to the new state."""
+        """Update one component."""
         self.staged.update(component.plan.views)
         self.visited.append(component)
         with self.bounded(component.names):
-            done = self._live(component) if self._is_beside(component) else self._propagated(component)
+            done = self._live(component) if self._is_live(component) else self._propagated(component)
         self._end(component, done)
 
     def _propagated(self, component: LocalComponent) -> ViewWork:
@@ -82,30 +81,30 @@ class Visits:
             error.views = frozenset(component.plan.views)
             raise
 
-    def _is_beside(self, component: LocalComponent) -> bool:
-        return component.plan.views[0] in self.beside
+    def _is_live(self, component: LocalComponent) -> bool:
+        return component.plan.views[0] in self.live_queries
 
     def _live(self, component: LocalComponent) -> ViewWork:
-        """Bring a live query to the new state. An error names its views; if the time of all live queries is over, those
-        of every query that took more than an equal share."""
+        """Update a live query. An error names its views or, if the time for all live queries is over, the views of
+        every query that took more than an equal share."""
         limit, began, views = live_seconds(), time.monotonic(), component.plan.views
-        left = None if limit is None else max(0.0, limit - sum(self._taken.values()))
+        remaining = None if limit is None else max(0.0, limit - sum(self._seconds.values()))
         try:
-            with time_limit(left):
+            with time_limit(remaining):
                 return component.propagate()
         except Error as error:
-            self._taken[views] = time.monotonic() - began
-            is_over = limit is not None and sum(self._taken.values()) >= limit
-            share = limit / len(self._taken) if limit is not None and is_over else 0.0
-            blamed = [each for each, taken in self._taken.items() if taken >= share] if is_over else [views]
-            error.views = frozenset(view for each in blamed for view in each)
+            self._seconds[views] = time.monotonic() - began
+            is_over = limit is not None and sum(self._seconds.values()) >= limit
+            share = limit / len(self._seconds) if limit is not None and is_over else 0.0
+            slow = [each for each, seconds in self._seconds.items() if seconds >= share] if is_over else [views]
+            error.views = frozenset(view for each in slow for view in each)
             raise
         finally:
-            self._taken[views] = time.monotonic() - began
+            self._seconds[views] = time.monotonic() - began
 
     def _together(self, group: Together, components: list[LocalComponent]) -> list[LocalComponent]:
-        """Bring components of a group to the new state. None of them is fresh, so that there is nothing to accept or to
-        roll back but their tables."""
+        """Update components of a group. None of them is fresh, so only their tables have anything to accept or to roll
+        back."""
         try:
             with self.bounded(f"{components[0].names} and others"):
                 works, total, touched = group.propagate(components)
@@ -123,10 +122,10 @@ class Visits:
 
     @contextmanager
     def on_demand(self, views: Collection[str]) -> Iterator[None]:
-        """A block in which these views are computed together: which of them takes how long is not known."""
-        limit = None if self.beside.isdisjoint(views) else live_seconds()
+        """A block in which these views are computed together; an error names all of them."""
+        limit = None if self.live_queries.isdisjoint(views) else live_seconds()
         try:
-            with time_limit(None if limit is None else max(0.0, limit - sum(self._taken.values()))):
+            with time_limit(None if limit is None else max(0.0, limit - sum(self._seconds.values()))):
                 yield
         except Error as error:
             error.views = frozenset(views)
@@ -135,8 +134,7 @@ class Visits:
     def _end(self, component: LocalComponent, done: ViewWork) -> None:
         for view, table in component.views:
             if table.is_untouched:
-                # There is nothing to accept.
-                self.staged.discard(view)
+                self.staged.discard(view)  # nothing to accept
         self.work.components += 1
         self.work.add(done)
         self.work.views[component.names] = done

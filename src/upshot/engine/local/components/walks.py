@@ -1,5 +1,5 @@
-"""Loads a closure by walks: the rows that rules without recursion give are grouped by the columns that stay, and each
-group is completed over the edges, on all processors, before any row is entered into the table."""
+"""Load a closure by walks: the rows of the rules without recursion are grouped by their kept columns, and each group is
+completed over the edges, on all processors, before rows are entered into the table."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ Codes = NDArray[np.int64]
 Numbers = NDArray[np.int64]
 
 _SLICE = 1 << 26
-"""Edges that a worker follows between two looks at the clock and at interrupts."""
+"""Edges that a worker follows between two checks of the clock and of interrupts."""
 
 _QUOTA = 1 << 20
-"""The most rows that a worker writes between two."""
+"""The maximum number of rows that a worker writes between two checks."""
 
 _UNLIMITED = 1 << 40
 
 _SAMPLE = 64
-"""The most walks from which the density of all is estimated."""
+"""The maximum number of walks in the sample that estimates the density."""
 
 _FULL = 0.75
-"""The share of the cells for all nodes in those for the spans of rows, beyond which lines are for all nodes: then they
-have room for new ones."""
+"""If the spans of reached nodes need more than this share of the cells for all nodes, lines get cells for all nodes:
+then they have room for new rows."""
 
 _WORTH_SHARING = 1 << 14
-"""The fewest edges for which walks are shared between workers. Below it the rows have the same order in every run."""
+"""The minimum number of seeds for walks that workers share. With fewer, the rows have the same order in every run."""
 
 
 def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work: ViewWork) -> None:
-    """Complete a table that holds the rows of the rules without recursion, and lists nothing."""
+    """Complete a table that has the rows of the rules without recursion, and no lists."""
     table = tables[walk.view]
     seeds = table.take_loaded()
     plan = _plan(walk, seeds, lambda name: seeds if name == walk.view else tables[name].in_state(NEW))
@@ -64,7 +64,8 @@ def load_by_walks(walk: Walk, tables: Mapping[str, Table], runner: Runner, work:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The numbers of lines, a walk each, and of places, its nodes; and what all walks read: the words of the kernel."""
+    """The numbers of lines, one per walk, and of places, the nodes; `arrays` are the inputs of all walks, by the word
+    of the kernel."""
 
     walk: Walk
     shape: DenseColumns
@@ -76,7 +77,7 @@ class _Plan:
         return len(self.numbered.lines)
 
     def longest(self) -> int:
-        """The cells of lines for all nodes that walks can see."""
+        """The number of cells if each line has one for each node that its walk can reach."""
         numbered = self.numbered
         return int((numbered.highs - numbered.lows)[numbered.owners].sum())
 
@@ -95,7 +96,7 @@ class _Plan:
 
 
 def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
-    """Group the seeds by the columns that stay, those of a block together, and number the values that walks can see."""
+    """Group the seeds by the kept columns, in the order of blocks, and number the values that walks can reach."""
     shape = DenseColumns(seeds.shape[1], walk.moving, walk.carried)
     kept = [seeds[:, column] for column in (*shape.carried, *shape.pivots)]
     order, first_seeds = _groups(kept)
@@ -132,7 +133,7 @@ def _plan(walk: Walk, seeds: Codes, rows_of: Callable[[str], Codes]) -> _Plan:
 
 
 def _walks(plan: _Plan, table: Table, runner: Runner) -> _Walks:
-    """The walks, into cells if rows take few cells each, as some of the walks tell that are made for it."""
+    """The walks; they write into cells if a sample shows that rows need few cells each."""
     numbered = plan.numbered
     counts = (numbered.ends - numbered.lows)[: len(numbered.blocks)]
     cells, count = size_of(numbered.owners, numbered.highs - numbered.lows), min(_SAMPLE, plan.walks)
@@ -145,13 +146,13 @@ def _walks(plan: _Plan, table: Table, runner: Runner) -> _Walks:
 
 
 def _groups(columns: Sequence[Codes]) -> tuple[Numbers, Numbers]:
-    """The order of rows by some columns, and the places in it where another group begins."""
+    """The order of rows by some columns, and the places in it where groups begin."""
     order = np.lexsort(columns[::-1])
     return order, np.flatnonzero(_changes([column[order] for column in columns], len(order)))
 
 
 def _changes(columns: Sequence[Codes], count: int) -> NDArray[np.bool_]:
-    """Test for each row, of rows in order, whether it differs from the one before; the first one does."""
+    """For sorted rows, whether each row differs from the one before; True for the first row."""
     found = np.zeros(count, np.bool_)
     found[:1] = True
     for column in columns:
@@ -160,7 +161,7 @@ def _changes(columns: Sequence[Codes], count: int) -> NDArray[np.bool_]:
 
 
 def _edges_of(edges: Edges, rows: Codes, blocks: Codes) -> tuple[Codes, Codes, Numbers]:
-    """The sources and targets of the edges, and the block of each; those of no block are left out."""
+    """The sources, targets and blocks of the edges; edges without a block are left out."""
     of = np.zeros(len(rows), np.int64)
     if edges.carried:
         both = np.concatenate([blocks, rows[:, list(edges.carried)]])
@@ -175,7 +176,7 @@ def _edges_of(edges: Edges, rows: Codes, blocks: Codes) -> tuple[Codes, Codes, N
 
 
 class _Nodes:
-    """Values, block by block, in order: their codes, and how many there are of each block."""
+    """The sorted values of each block: their codes, and their number per block."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -192,7 +193,7 @@ class _Nodes:
         return found
 
     def find(self, column: Codes, of: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """The numbers of values, and which of them have one."""
+        """The numbers of values, and a mask of the values that have one."""
         places, is_value = _places(self._values, column)
         if self._blocks == 1:
             return places, is_value
@@ -219,13 +220,13 @@ def _numbered(columns: list[Codes]) -> tuple[Codes, list[NDArray[np.int64]]]:
 
 
 def _places(nodes: Codes, values: Codes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The place of each value among the nodes, which are in order, and which values are among them."""
+    """The place of each value among the sorted nodes, and a mask of the values that are among them."""
     places = np.minimum(np.searchsorted(nodes, values), len(nodes) - 1)
     return places, nodes[places] == values
 
 
 class _Walks:
-    """Workers that walk, each with marks, a queue and a part of the table's rows of its own."""
+    """Workers that walk, each with its own marks, queue and part of the table's rows."""
 
     def __init__(self, plan: _Plan, table: Table, runner: Runner) -> None:
         self._plan, self._walk, self._table, self._runner = plan, plan.walk, table, runner
@@ -256,7 +257,7 @@ class _Walks:
             buffer.release()
 
     def _completed(self) -> int:
-        """Walk until there is nothing left; how many rows there are."""
+        """Complete all walks; return the number of rows."""
         done, is_done = 0, False
         while not is_done:
             check_time(done)
@@ -275,13 +276,13 @@ class _Walks:
         self._table.reserve_plain(rows)
 
     def _quota(self, done: int) -> int:
-        """Rows that each worker may write next: little more than there are, so that a small closure takes little room.
-        A walk writes at most a row a node."""
+        """The number of rows that each worker may write next: not many more than exist, so that a small closure needs
+        little memory. A walk writes at most one row per node."""
         known = max(len(self._plan.arrays[K.W_SEEDS]), done)
         return max(min(known, _QUOTA), 2 * self._most)
 
     def _slice(self, done: int, quota: int) -> bool:
-        """Let all workers walk until there is nothing left, or the rows they may write are written."""
+        """Run all workers until all walks are complete or their quotas are used up; return whether all are complete."""
         for number, words in enumerate(self._workers):
             words[K.K_ROWS] = self._table.rows_address + self._width * (done + number * quota)
             words[K.K_ROOM], words[K.K_BUDGET] = quota, _SLICE
@@ -290,7 +291,7 @@ class _Walks:
         return all(side_by_side(lambda address: MACHINE.walk(shared, address), addresses))
 
     def _gathered(self, done: int) -> int:
-        """Close the gaps between what the workers wrote; the number of rows there are."""
+        """Close the gaps between the rows of the workers; return the number of rows."""
         rows = self._table.rows_address
         for number, words in enumerate(self._workers):
             written = int(words[K.K_WRITTEN])
@@ -311,8 +312,8 @@ class _Walks:
 
 
 class _DenseWalks(_Walks):
-    """Walks that copy their marks into cells: each has a line, as long as the span of what it has seen, or of all that
-    it can see."""
+    """Walks that copy their marks into cells: each has a line for the span of the nodes that it has reached, or for all
+    that it can reach."""
 
     def __init__(self, plan: _Plan, table: Table, runner: Runner, *, is_full: bool = False) -> None:
         super().__init__(plan, table, runner)
@@ -341,11 +342,12 @@ class _DenseWalks(_Walks):
         self._count(work, done)
 
     def sample(self) -> tuple[int, int]:
-        """The numbers of rows, of which nothing is kept, and of cells that they would take."""
+        """The numbers of rows and of cells that they would need; nothing is stored."""
         return self._marked(0)[1], int(self._shared[K.W_TAKEN])
 
     def _marked(self, cells: int) -> tuple[Codes, int]:
-        """Mark the rows in zeroed cells, if there are any: where each walk has its own, and how many rows there are."""
+        """Mark the rows in zeroed cells, if `cells` is not 0; return the first cell and node of each walk, and the
+        number of rows."""
         lines = np.zeros((self._plan.walks, 2), np.int64)
         self._shared[K.W_CELLS], self._shared[K.W_LINES] = cells, lines.ctypes.data
         try:
@@ -354,7 +356,7 @@ class _DenseWalks(_Walks):
             self.release()
 
     def _make_room(self, rows: int) -> None:
-        """Every row has its cell."""
+        """Nothing: the cells are reserved."""
 
     def _quota(self, done: int) -> int:
         return _UNLIMITED

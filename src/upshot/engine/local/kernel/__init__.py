@@ -1,5 +1,5 @@
 """The kernel: a small machine over raw memory, in Python and as machine code.
 
-Instructions in; staged changes out. Read `layout`, `memory`, `sets`, `changes`, `instructions`, `kernel`; then
-`plain`, `compiled` and `machine`.
+In: instructions. Out: staged changes. Read `layout`, `memory`, `sets`, `changes`, `instructions`, `heads`, `kernel`;
+then `plain`, `compiled` and `machine` (its two forms), `cells` and `walks` (closures), `crew` and `sharing` (threads).
 """

@@ -24,7 +24,7 @@ def compare(op: int, a: int, b: int) -> int:
 
 
 def product_overflows(a: int, b: int) -> int:
-    """Decided by division, since the product itself may not exist."""
+    """Test by division, since the product itself may overflow."""
     if a == 0 or b == 0:
         return 0
     if a > 0:
@@ -137,6 +137,3 @@ def arithmetic(op: int, a: int, b: int, target: int) -> int:
     else:
         store8(target, 0, bitwise(op, a, b))
     return DONE
-
-
-INNER = (compare, product_overflows, quotient, power, divide, shift, bitwise, arithmetic)

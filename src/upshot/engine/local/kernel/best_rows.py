@@ -1,4 +1,4 @@
-"""Tables that keep the best row of each group: a head enters the new state if no row of its group is as good."""
+"""Tables that keep the best row of each group: a head is inserted if no row of its group is as good."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def best_of_group(table: int, index: int, key: int) -> int:
 
 
 def is_better(table: int, one: int, other: int) -> int:
-    """1 if the first of two values comes before the second in the table's order, 0 if not, -1 if the order does not
-    know them yet."""
+    """1 if the first value is better than the second in the table's order, 0 if not, -1 if one of them has no rank
+    yet."""
     order = load8(table, L.T_ORDER)
     if order != 0:
         ranks, count = load8(order, 0), load8(order, 1)
@@ -56,8 +56,8 @@ def is_better(table: int, one: int, other: int) -> int:
 
 
 def improve(table: int, indexes: int, key: int, tag: int, row: int) -> int:
-    """As `apply_insert`, where the row takes the place of the one that its group has. A row that was there before is
-    listed as deleted; one that came in the same transaction stays, in no state, until the lists are narrowed."""
+    """`apply_insert` for a row that replaces the row of its group. A replaced row of the old state is listed as
+    deleted; one inserted in the same transaction stays, in no state, until `finalize`."""
     if load8(table, L.T_ROOM) <= 0:
         return -1
     width, flags = load8(table, L.T_ARITY), load8(table, L.T_FLAGS)
@@ -83,6 +83,3 @@ def improve(table: int, indexes: int, key: int, tag: int, row: int) -> int:
     append(table, L.T_INS, row)
     store8(table, L.T_ROOM, load8(table, L.T_ROOM) - 1)
     return 1
-
-
-INNER = (best_of_group, is_better, improve)

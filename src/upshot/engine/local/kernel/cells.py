@@ -1,9 +1,9 @@
-"""The dense form of a table: one byte of state bits for every place in the span of a line.
+"""The dense form of a table: one byte of state bits for each place in the span of a line.
 
-The values of all columns but one have lines, the values of that one have places, numbered block by block. A row's
-number is computed from its line and its place, so rows, slots and chains of indexes need not exist: a row is in use if
-its cell is not 0. The rows that agree on the columns of a line are its cells; those that agree on the other column are
-one cell of each line of a block.
+Each combination of values of all columns but one has a line, each value of the remaining column a place, numbered block
+by block. The number of a row is computed from its line and its place, so rows, slots and chains of indexes are not
+stored: a row exists if its cell is not 0. The cells of a line are the rows that agree on its columns; rows that agree
+on the remaining column have one cell in each line of a block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from upshot.engine.local.kernel.memory import finish, load1, load4, load8, mix, 
 
 
 def place_in(index: int, column: int) -> int:
-    """The place of a column in the key of an index, -1 if it is not there; 0 stands for the index on all columns."""
+    """The place of a column in the key of an index, or -1; index 0 means all columns."""
     if index == 0:
         return column
     for i in range(load8(index, L.X_NCOLS)):
@@ -25,7 +25,7 @@ def place_in(index: int, column: int) -> int:
 
 
 def has_columns(numbers: int, index: int) -> int:
-    """Test whether an index has all columns that are numbered together."""
+    """Test whether an index has all columns of these numbers."""
     for i in range(load8(numbers, L.N_WIDTH)):
         if place_in(index, load8(load8(numbers, L.N_COLUMNS), i)) < 0:
             return 0
@@ -33,7 +33,7 @@ def has_columns(numbers: int, index: int) -> int:
 
 
 def has_codes(numbers: int, number: int, index: int, key: int) -> int:
-    """Test whether the numbered codes are those of the key, in the columns that the index has."""
+    """Test whether the numbered codes equal those of the key, in the columns of the index."""
     width = load8(numbers, L.N_WIDTH)
     codes, columns = load8(numbers, L.N_CODES), load8(numbers, L.N_COLUMNS)
     for i in range(width):
@@ -44,7 +44,7 @@ def has_codes(numbers: int, number: int, index: int, key: int) -> int:
 
 
 def number_of_one(numbers: int, owner: int, code: int) -> int:
-    """As `number_of`, of codes of one column."""
+    """`number_of` for codes of one column."""
     codes, owners = load8(numbers, L.N_CODES), load8(numbers, L.N_OWNERS)
     slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
     at = (finish(mix(owner, code)) * count) >> 31
@@ -60,7 +60,7 @@ def number_of_one(numbers: int, owner: int, code: int) -> int:
 
 
 def number_of(numbers: int, owner: int, index: int, key: int) -> int:
-    """The number that the codes of the key have in a block, or `-1 - slot` with the slot where it would go."""
+    """The number of the key's codes in a block, or `-1 - slot` with the slot for a new number."""
     if load8(numbers, L.N_WIDTH) == 1:
         code = load8(key, place_in(index, load8(load8(numbers, L.N_COLUMNS), 0)))
         return number_of_one(numbers, owner, code)
@@ -82,7 +82,7 @@ def number_of(numbers: int, owner: int, index: int, key: int) -> int:
 
 
 def enter_number(numbers: int, number: int, owner: int, slot: int, key: int) -> None:
-    """Let the codes of the row at `key` have a number that none have yet."""
+    """Assign an unused number to the codes of the row at `key`."""
     width = load8(numbers, L.N_WIDTH)
     for i in range(width):
         store8(load8(numbers, L.N_CODES), number * width + i, load8(key, load8(load8(numbers, L.N_COLUMNS), i)))
@@ -92,7 +92,7 @@ def enter_number(numbers: int, number: int, owner: int, slot: int, key: int) -> 
 
 
 def number_codes(numbers: int, first: int, end: int) -> None:
-    """Enter the codes with these numbers, which are distinct, into slots."""
+    """Enter the codes with these numbers into slots; they are distinct."""
     width, codes = load8(numbers, L.N_WIDTH), load8(numbers, L.N_CODES)
     slots, count = load8(numbers, L.N_SLOTS), load8(numbers, L.N_NSLOTS)
     for number in range(first, end):
@@ -108,7 +108,7 @@ def number_codes(numbers: int, first: int, end: int) -> None:
 
 
 def block_of(dense: int, index: int, key: int) -> int:
-    """The block with the codes of the key, a negative number if there is none."""
+    """The block with the codes of the key, or a negative number."""
     if load8(dense, L.D_BLOCKS + L.N_WIDTH) == 0:
         return 0
     return number_of(dense + 8 * L.D_BLOCKS, 0, index, key)
@@ -123,7 +123,7 @@ def bounds_of(dense: int, block: int) -> int:
 
 
 def cell_of(dense: int, line: int, place: int) -> int:
-    """The cell of a line for a place, -1 if its span lacks the place."""
+    """The cell of a line for a place, or -1 if the place is outside its span."""
     starts, low = load8(dense, L.D_STARTS), load8(load8(dense, L.D_LOWS), line)
     cell = load8(starts, line) + place - low
     return cell if place >= low and cell < load8(starts, line + 1) else -1
@@ -157,7 +157,7 @@ def find_cell(table: int, key: int) -> int:
 
 
 def add_cell(table: int, key: int, cell: int, bits: int) -> int:
-    """A new row with these bits; -1 if it finds no cell, and stands in the description of the form then."""
+    """Add a row with these bits; return its cell. -1 if there is none: then the row is written to D_KEY."""
     if cell == L.NO_CELL:
         dense = load8(table, L.T_DENSE)
         cell = new_cell(dense, key, load8(table, L.T_USED))
@@ -172,7 +172,7 @@ def add_cell(table: int, key: int, cell: int, bits: int) -> int:
 
 
 def new_cell(dense: int, key: int, size: int) -> int:
-    """The cell of a row of which a code has no number yet; -1 if there is no room for it."""
+    """The cell of a row with a code that has no number yet; -1 if there is no room."""
     block = block_of(dense, 0, key)
     if block < 0:
         slot, block = -1 - block, load8(dense, L.D_BLOCKS + L.N_COUNT)
@@ -196,7 +196,7 @@ def new_cell(dense: int, key: int, size: int) -> int:
 
 
 def new_line(dense: int, block: int, slot: int, key: int, size: int) -> int:
-    """A line for all places of a block, behind all others; -1 if there is no room for it."""
+    """Append a line for all places of a block; -1 if there is no room."""
     lines, bounds = dense + 8 * L.D_LINES, bounds_of(dense, block)
     line, start = load8(lines, L.N_COUNT), load8(dense, L.D_NEXT)
     end = start + load8(bounds, L.B_HIGH) - load8(bounds, L.B_LOW)
@@ -231,7 +231,7 @@ def code_in(dense: int, line: int, place: int, column: int) -> int:
 
 
 def accept_cells(table: int) -> None:
-    """Let every row, all of them in the new state only, be in both; eight at a time."""
+    """Add every row to the old state, eight at a time; all rows are in the new state only."""
     flags = load8(table, L.T_FLAGS)
     for i in range((load8(table, L.T_USED) + 7) >> 3):
         word = load8(flags, i)
@@ -243,7 +243,7 @@ def accept_cells(table: int) -> None:
 
 
 def skip_empty(flags: int, cell: int, end: int) -> int:
-    """The first cell from this one on that is not 0, or the end; eight at a time where all are."""
+    """The first cell from this one on that is not 0, or the end; zeros are skipped eight at a time."""
     while cell < end:
         if (cell & 7) == 0 and load8(flags, cell >> 3) == 0:
             cell += 8
@@ -281,7 +281,7 @@ def next_across(dense: int, flags: int, line: int, end: int, place: int, mask: i
 
 
 def next_in_lines(table: int, block: int, line: int, end: int, place: int, index: int, key: int, mask: int) -> int:
-    """The first row in the lines from this one on that are of a block, that has the codes of the key and, if it is not
+    """The first row, in the lines of a block from this one on, that has the codes of the key and, if it is not
     negative, the place; or -1."""
     dense, flags = load8(table, L.T_DENSE), load8(table, L.T_FLAGS)
     lines, starts = dense + 8 * L.D_LINES, load8(dense, L.D_STARTS)
@@ -298,7 +298,7 @@ def next_in_lines(table: int, block: int, line: int, end: int, place: int, index
 
 
 def first_from(table: int, block: int, line: int, place: int, index: int, key: int, mask: int) -> int:
-    """The first row of a block from a line on that agrees with the key; those that came after the layout are last."""
+    """The first row of a block, from a line on, that matches the key; lines added after the layout come last."""
     dense = load8(table, L.T_DENSE)
     end, tail = load8(bounds_of(dense, block), L.B_END), load8(dense, L.D_TAIL)
     count = load8(dense, L.D_LINES + L.N_COUNT)
@@ -318,7 +318,7 @@ def first_from(table: int, block: int, line: int, place: int, index: int, key: i
 
 
 def has_any(numbers: int, index: int) -> int:
-    """Test whether an index has a column of those that are numbered together."""
+    """Test whether an index has any column of these numbers."""
     for i in range(load8(numbers, L.N_WIDTH)):
         if place_in(index, load8(load8(numbers, L.N_COLUMNS), i)) >= 0:
             return 1
@@ -326,7 +326,7 @@ def has_any(numbers: int, index: int) -> int:
 
 
 def first_in_block(table: int, block: int, index: int, key: int, mask: int) -> int:
-    """The first row of a block that agrees with the key on the columns of the index and has the bits, or -1."""
+    """The first row of a block with the bits that matches the key on the columns of the index, or -1."""
     dense, flags, place = load8(table, L.T_DENSE), load8(table, L.T_FLAGS), -1
     if place_in(index, load8(dense, L.D_MOVING)) >= 0:
         place = number_of(dense + 8 * L.D_PLACES, block, index, key)
@@ -344,7 +344,7 @@ def first_in_block(table: int, block: int, index: int, key: int, mask: int) -> i
 
 
 def first_in_blocks(table: int, block: int, index: int, key: int, mask: int) -> int:
-    """The first row in this block or a later one that agrees with the key and has the bits, or -1."""
+    """The first row of this or a later block with the bits that matches the key, or -1."""
     blocks = load8(table, L.T_DENSE) + 8 * L.D_BLOCKS
     while block < load8(blocks, L.N_COUNT):
         if has_codes(blocks, block, index, key) == 1:
@@ -356,7 +356,7 @@ def first_in_blocks(table: int, block: int, index: int, key: int, mask: int) -> 
 
 
 def first_match(table: int, index: int, key: int, mask: int) -> int:
-    """The first row that agrees with the key on the columns of the index and has the bits of the mask, or -1."""
+    """The first row with the bits of the mask that matches the key on the columns of the index, or -1."""
     dense = load8(table, L.T_DENSE)
     if has_columns(dense + 8 * L.D_BLOCKS, index) == 0:
         return first_in_blocks(table, 0, index, key, mask)
@@ -365,7 +365,7 @@ def first_match(table: int, index: int, key: int, mask: int) -> int:
 
 
 def next_match(table: int, index: int, key: int, row: int, mask: int) -> int:
-    """The next row after a row that agrees with the key, or -1."""
+    """The next row after a row that matches the key, or -1."""
     dense, flags, place, found = load8(table, L.T_DENSE), load8(table, L.T_FLAGS), -1, -1
     line = line_at(dense, row)
     if place_in(index, load8(dense, L.D_MOVING)) >= 0:
@@ -383,7 +383,7 @@ def next_match(table: int, index: int, key: int, row: int, mask: int) -> int:
 
 
 def matching_cells(table: int, index: int, key: int, mask: int, found: int, room: int) -> int:
-    """As `matching`, of a dense table."""
+    """`matching` for a dense table."""
     row, count = first_match(table, index, key, mask), 0
     while row >= 0:
         if count < room:
@@ -393,10 +393,4 @@ def matching_cells(table: int, index: int, key: int, mask: int, found: int, room
     return count
 
 
-INNER = (
-    place_in, has_columns, has_codes, number_of_one, number_of, enter_number, block_of, bounds_of, cell_of, line_at,
-    place_at, find_cell, new_line, new_cell, add_cell, remove_cell, code_in, accept_cells, skip_empty, next_cell,
-    next_across, next_in_lines, has_any, first_from, first_in_block, first_in_blocks, first_match, next_match,
-    matching_cells,
-)  # fmt: skip
 ENTRIES = (number_codes,)

@@ -1,4 +1,4 @@
-"""The kernel's changes: rows staged in the new state, net lists, and the end of a transaction either way."""
+"""The kernel's changes: rows staged in the new state, net lists, accept and rollback."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ROW = (1 << 32) - 1
 
 
 def stage(tables: int, indexes: int, number: int, keys: int, first: int, count: int, insert: int) -> int:
-    """Insert or delete the rows at `keys` in the new state, from `first` on; the answer is how many are done
-    (stops to grow)."""
+    """Insert or delete the rows at `keys` in the new state, from `first` on; return how many are done (fewer than
+    `count` if the table must grow)."""
     table = tables + 8 * L.TABLE_WORDS * number
     width = load8(table, L.T_ARITY)
     for i in range(first, count):
@@ -52,8 +52,8 @@ def stage(tables: int, indexes: int, number: int, keys: int, first: int, count: 
 def stage_upsert(
     tables: int, indexes: int, number: int, index: int, keys: int, scratch: int, first: int, count: int
 ) -> int:
-    """For each row at `keys`: rows with the same key leave the new state, the row enters it; how many are done
-    (stops to grow)."""
+    """For each row at `keys`, delete other rows with the same key from the new state and insert the row; return how
+    many are done (fewer than `count` if the table must grow)."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
     width = load8(table, L.T_ARITY)
@@ -78,7 +78,8 @@ def stage_upsert(
 
 
 def key_conflicts(tables: int, indexes: int, number: int, index: int, found: int, room: int) -> int:
-    """Pairs of rows of the new state with equal indexed columns, the first of them inserted; how many were written."""
+    """Write pairs of rows of the new state with equal indexed columns, the first of them inserted; return their
+    number."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
     flags, following = load8(table, L.T_FLAGS), load8(described, L.X_NEXT)
@@ -99,7 +100,7 @@ def key_conflicts(tables: int, indexes: int, number: int, index: int, found: int
 
 
 def settle(tables: int, indexes: int, number: int) -> int:
-    """From the touched rows, the net lists: left the state, entered it, or never were in either (freed at once)."""
+    """Compute the net lists of deleted and inserted rows from the touched rows; rows in neither state are freed."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags = load8(table, L.T_FLAGS)
     counted = load8(table, L.T_COUNT)
@@ -128,8 +129,8 @@ def settle(tables: int, indexes: int, number: int) -> int:
 
 
 def finalize(tables: int, indexes: int, number: int) -> None:
-    """Narrow the lists of over-deleted and inserted rows to the net deletions and insertions; rows that a better one
-    took the place of are freed."""
+    """Reduce the lists of over-deleted and inserted rows to the net deletions and insertions; new rows that a better
+    one has replaced are freed."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags = load8(table, L.T_FLAGS)
     rows, length, kept = load8(table, L.T_DEL), load8(table, L.T_NDEL), 0
@@ -167,7 +168,7 @@ def clear_lists(table: int) -> None:
 
 
 def accept(tables: int, indexes: int, number: int) -> None:
-    """The new state becomes the state."""
+    """Make the new state the current one."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags = load8(table, L.T_FLAGS)
     counted = load8(table, L.T_COUNT)
@@ -188,7 +189,7 @@ def accept(tables: int, indexes: int, number: int) -> None:
 
 
 def restore(table: int, indexes: int, field: int) -> None:
-    """Every row of the list as it was before the transaction."""
+    """Restore every row of the list to the state before the transaction."""
     flags = load8(table, L.T_FLAGS)
     for i in range(list_end(table, field)):
         row = listed(table, field, i)
@@ -202,7 +203,7 @@ def restore(table: int, indexes: int, field: int) -> None:
 
 
 def rollback(tables: int, indexes: int, number: int) -> None:
-    """The state before the transaction, from whatever point its changes had reached."""
+    """Restore the state before the transaction, at any point of its changes."""
     table = tables + 8 * L.TABLE_WORDS * number
     restore(table, indexes, L.T_RED)
     restore(table, indexes, L.T_DEL)
@@ -211,7 +212,7 @@ def rollback(tables: int, indexes: int, number: int) -> None:
 
 
 def drop_last_rows(tables: int, number: int) -> None:
-    """Let the places of rows end with the last one in use."""
+    """Drop the free row numbers after the last row in use."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags, used = load8(table, L.T_FLAGS), load8(table, L.T_USED)
     while used > 0 and load1(flags, used - 1) == 0:
@@ -227,7 +228,7 @@ def drop_last_rows(tables: int, number: int) -> None:
 
 
 def build_index(tables: int, indexes: int, number: int, index: int, first: int) -> int:
-    """Link every row in use from `first` on; the answer is how far it came (stops to grow)."""
+    """Link every row in use from `first` on; return the next row (not the last one if the index must grow)."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
     flags = load8(table, L.T_FLAGS)
@@ -242,7 +243,7 @@ def build_index(tables: int, indexes: int, number: int, index: int, first: int) 
 
 
 def retract(tables: int, number: int, field: int, bit: int) -> None:
-    """Take every row out of the new state and list it, marked with the bit; the list has room for all of them."""
+    """Remove every row from the new state, mark it with the bit and list it; the list has room for all rows."""
     table = tables + 8 * L.TABLE_WORDS * number
     flags = load8(table, L.T_FLAGS)
     for row in range(load8(table, L.T_USED)):
@@ -254,7 +255,7 @@ def retract(tables: int, number: int, field: int, bit: int) -> None:
 
 
 def matching(tables: int, indexes: int, number: int, index: int, key: int, mask: int, found: int, room: int) -> int:
-    """Write the rows whose indexed columns equal the words at `key` and that are in the state; how many there are."""
+    """Write the rows of the state whose indexed columns equal the words at `key`; return their number."""
     table = tables + 8 * L.TABLE_WORDS * number
     described = indexes + 8 * L.INDEX_WORDS * index
     if load8(table, L.T_DENSE) != 0:
@@ -272,7 +273,7 @@ def matching(tables: int, indexes: int, number: int, index: int, key: int, mask:
 
 
 def find_rows(tables: int, number: int, keys: int, count: int, found: int, mask: int) -> None:
-    """For each row at `keys` the row number it has in the state, or -1."""
+    """For each row at `keys`, write its number if it is in the state, else -1."""
     table = tables + 8 * L.TABLE_WORDS * number
     width = load8(table, L.T_ARITY)
     flags = load8(table, L.T_FLAGS)
@@ -283,7 +284,6 @@ def find_rows(tables: int, number: int, keys: int, count: int, found: int, mask:
         store4(found, i, row if row >= 0 else -1)
 
 
-INNER = (clear_lists, restore, stage)
 ENTRIES = (
     stage, stage_upsert, key_conflicts, settle, finalize, accept, rollback, drop_last_rows, build_index, retract,
     matching, find_rows,

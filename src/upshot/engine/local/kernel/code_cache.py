@@ -1,7 +1,7 @@
-"""The machine code of the kernel on disk: where it lies, whether it is complete, and a process that makes it.
+"""The kernel's machine code on disk: its folder, its completeness, and the process that compiles it.
 
-Compiling takes 20 to 30 seconds, once per version of Upshot and Numba. It runs in a process of its own, so that the
-plain form of the kernel goes on meanwhile.
+Compiling takes 20 to 30 seconds, once per version of Upshot and Numba. It runs in a separate process, while this one
+continues with the plain form.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from upshot.engine.local.kernel.plain import SOURCES
+
 log = logging.getLogger("upshot.engine")
 
 _COMPLETE = "complete"
-_SOURCES = (
-    "arithmetic", "best_rows", "cells", "changes", "compiled", "heads", "instructions", "kernel", "layout", "memory",
-    "sets", "sharing", "walks",
-)  # fmt: skip
+_SOURCES = (*SOURCES, "compiled", "layout", "memory")
 _WARM = "upshot.engine.local.warm"
 _NOTICE = "compiling the engine, once: about 30 seconds, in the background (`upshot warm` does it ahead of time)"
 
@@ -31,9 +30,10 @@ _NOTICE = "compiling the engine, once: about 30 seconds, in the background (`ups
 def cache_folder() -> Path | None:
     """The folder of the machine code, or None if nothing can be written.
 
-    Numba looks only at the file of the function it compiles, so every source of the kernel counts in the folder's name.
+    Numba's own cache checks only the file of the compiled function, so the name of the folder depends on all sources of
+    the kernel.
     """
-    # Read first: where no file descriptor is left, this says so, and `version` only that there is no such package.
+    # First, since without file descriptors `version` would report a missing package.
     sources = [(Path(__file__).parent / f"{source}.py").read_bytes() for source in _SOURCES]
     digest = hashlib.sha256(version("numba").encode())
     for source in sources:
@@ -56,7 +56,7 @@ def is_complete(folder: Path | None) -> bool:
 
 @contextmanager
 def sole_compiler() -> Iterator[None]:
-    """Wait until no other process compiles into the folder; then the code is there, or this process makes it."""
+    """A section in which no other process compiles into the folder."""
     folder = cache_folder()
     if folder is None or is_complete(folder):
         yield
@@ -73,7 +73,7 @@ def mark_complete(folder: Path | None) -> None:
 
 
 class Compilation:
-    """A process that fills the cache folder. `start` begins it only where machine code is missing and can be kept."""
+    """A process that compiles into the cache folder; it starts only if machine code is missing and can be stored."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -95,7 +95,7 @@ class Compilation:
                 stderr=subprocess.DEVNULL,
             )
         except OSError:
-            return  # it is compiled in this process then
+            return  # this process compiles later
         log.warning(_NOTICE)
 
     @property
@@ -103,7 +103,7 @@ class Compilation:
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> None:
-        """Wait for the process. If it failed, this process compiles, and raises what is wrong."""
+        """Wait for the process. If it failed, this process compiles and raises the error."""
         if self._process is not None and self._process.wait() != 0:
             log.warning("the process that compiles the engine ended with code %s", self._process.returncode)
             self._process = None

@@ -1,11 +1,12 @@
-"""The kernel as machine code: the functions of `memory` and `kernel`, compiled once with explicit signatures and
-cached on disk.
+"""The kernel as machine code, compiled once with explicit signatures and cached on disk.
 
-Only imported when there is enough work to pay for loading Numba (see `machine.py`).
+Imported only when there is enough work to justify loading Numba (see `machine.py`).
 """
 
 # mypy: ignore-errors
 from __future__ import annotations
+
+from inspect import isfunction
 
 import numba
 from llvmlite import ir
@@ -21,7 +22,6 @@ from upshot.engine.local.kernel import (
     heads,
     instructions,
     kernel,
-    layout,
     memory,
     sets,
     sharing,
@@ -154,28 +154,29 @@ _HOT = {
     "find_tagged", "insert_all", "line_at", "next_row", "place_at", "place_in", "push", "start_probe", "tag_of",
     "take_row", "take_stored",
 }  # fmt: skip
-"""Called for every candidate row: a call would cost as much as the work."""
+"""Functions that are called for every candidate row: a call would cost as much as the work."""
 
-_SOURCES = (layout, memory, arithmetic, cells, sets, best_rows, changes, sharing, walks, heads, instructions, kernel)
+_SOURCES = (arithmetic, cells, sets, best_rows, changes, sharing, walks, heads, instructions, kernel)
 
-for _module in _SOURCES[2:]:
-    for _function in _module.INNER:
-        register_jitable(forceinline=_function.__name__ in _HOT)(_function)
+for _module in _SOURCES:
+    for _function in vars(_module).values():
+        if isfunction(_function) and _function.__module__ == _module.__name__:
+            register_jitable(forceinline=_function.__name__ in _HOT)(_function)
 
 
 def _compile(function, *, cached):
-    """Machine code for a function of 64-bit integers; explicit signature, so it is compiled once and kept on disk."""
+    """Machine code for a function of 64-bit integers; the explicit signature allows caching on disk."""
     arity = function.__code__.co_argcount
     answer = types.void if function.__annotations__["return"] == "None" else types.int64
     return njit(answer(*[types.int64] * arity), cache=cached, nogil=True)(function)
 
 
 def _compile_all():
-    """Every entry by name, with Numba's own choice of a cache folder suspended meanwhile."""
+    """All entry points by name; Numba's cache folder is replaced meanwhile."""
     folder, before = cache_folder(), numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = str(folder or "")
-        functions = (*cells.ENTRIES, *sets.ENTRIES, *changes.ENTRIES, *sharing.ENTRIES, *walks.ENTRIES, *kernel.ENTRIES)
+        functions = [function for module in _SOURCES for function in getattr(module, "ENTRIES", ())]
         entries = {function.__name__: _compile(function, cached=folder is not None) for function in functions}
         mark_complete(folder)
         return entries

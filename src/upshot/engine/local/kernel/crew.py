@@ -1,4 +1,4 @@
-"""Workers: threads that run one plan side by side, each with registers and state words of its own."""
+"""Workers: threads that run one plan in parallel, each with its own registers and state words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.time_limit import check_time
 
 _SLICE = 1 << 26
-"""Steps after which workers stop for a moment, so that an interrupt is heard."""
+"""Steps after which workers stop, so that interrupts are handled."""
 
 _COUNTED = (op.S_PROBED, op.S_MATCHED, op.S_DERIVED, op.S_CHANGED, op.S_STEPS)
 
 
 class _Worker:
-    """One part of the driving rows. The kernel code goes on where it stopped when it is called again."""
+    """A worker with a part of the driving rows; `run` continues where it stopped."""
 
     def __init__(self, phase: Phase, start: int, first: int, end: int, emit: int, head: int) -> None:
         self.state = Buffer(8 * op.S_COMPONENT)
@@ -52,7 +52,7 @@ class _Worker:
 
 
 class Crew:
-    """Workers on one plan; `place` is where in the code one of them met an error, `detail` what it left about it."""
+    """Workers that share one plan; after an error, `place` is its place in the code, `detail` the kernel's detail."""
 
     def __init__(self, phase: Phase, storage: Storage, state: int, size: int) -> None:
         self._phase, self._storage, self._state = phase, storage, state
@@ -62,10 +62,10 @@ class Crew:
         self._workers = [_Worker(phase, start, first, end, emit, head) for first, end in parts]
 
     def run(self, table: Table) -> int:
-        """Until every worker is done; DONE, or the first error."""
+        """Run until every worker is done; return DONE or the first error."""
         waiting, error = self._workers, op.DONE
         while waiting and error == op.DONE:
-            # An interrupt is heard here, between two slices, while no worker runs; so is the end of the time.
+            # Interrupts and time limits take effect here, between two slices, while no worker runs.
             check_time()
             with uninterrupted():
                 results = self._run_once(waiting, table)
@@ -79,7 +79,7 @@ class Crew:
         return error
 
     def _run_once(self, workers: list[_Worker], table: Table) -> dict[_Worker, int]:
-        """All of them at once, until each is done or has used up its share of the table's room."""
+        """Run all of them in parallel, until each is done or has used up its share of the table's room."""
         table.make_room(len(workers) * 4 * op.CHUNK)
         quota = table.word(op.T_ROOM) // len(workers)
         before = sum(w.get(op.S_CHANGED) for w in workers)

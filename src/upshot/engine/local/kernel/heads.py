@@ -1,4 +1,4 @@
-"""Apply derived heads: they wait in a block while the memory they touch is fetched, then change the table."""
+"""Apply derived heads: they wait in a block while their memory is prefetched, then change the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROW = (1 << 32) - 1
 
 
 def push(code: int, at: int, regs: int, block: int, place: int, width: int, slots: int, count: int) -> None:
-    """Set the derived head aside in the block and call for the slot it will be looked up in. Words: registers."""
+    """Append the derived head to the block and prefetch its slot. Words: registers."""
     key = block + 8 * (L.BLOCK + place * width)
     state = 0
     for i in range(width):
@@ -25,7 +25,7 @@ def push(code: int, at: int, regs: int, block: int, place: int, width: int, slot
 
 
 def flush(tables: int, indexes: int, state: int) -> int:
-    """Do with every head in the block what its plan says; L.DONE, or L.GROW with the rest still waiting."""
+    """Apply the plan's action to all heads in the block; L.DONE, or L.GROW if some are left."""
     number, kind = load8(state, L.S_HEAD), load8(state, L.S_EMIT)
     table = tables + 8 * L.TABLE_WORDS * number
     pending, block = load8(state, L.S_PENDING), load8(state, L.S_BLOCK)
@@ -43,7 +43,7 @@ def flush(tables: int, indexes: int, state: int) -> int:
 
 
 def end_flush(table: int, block: int, pending: int, done: int, number: int, state: int) -> int:
-    """Keep the heads that were not dealt with at the start of the block."""
+    """Move the remaining heads to the start of the block."""
     store8(state, L.S_DERIVED, load8(state, L.S_DERIVED) + done)
     if done < pending:
         width = load8(table, L.T_ARITY)
@@ -58,7 +58,7 @@ def end_flush(table: int, block: int, pending: int, done: int, number: int, stat
 
 
 def return_all(table: int, block: int, pending: int, bit: int, state: int) -> int:
-    """Over-deleted rows, given by number, get the bit: they are back, or proven."""
+    """Set the bit of over-deleted rows, by number: they are rederived or proven."""
     changed, done = 0, 0
     while done < pending:
         applied = bring_back(table, load8(block, done), bit)
@@ -71,7 +71,7 @@ def return_all(table: int, block: int, pending: int, bit: int, state: int) -> in
 
 
 def bring_back(table: int, row: int, bit: int) -> int:
-    """1 if the over-deleted row had not the bit, 0 if it had, -1 if its list must grow first."""
+    """Set the bit of an over-deleted row: 1 if it was not set, 0 if it was, -1 if the list must grow first."""
     flags = load8(table, L.T_FLAGS)
     bits = load1(flags, row)
     if not (bits & L.DEL) or (bits & bit):
@@ -98,8 +98,7 @@ def apply_all(table: int, indexes: int, block: int, pending: int, kind: int, sta
 
 
 def insert_all(table: int, indexes: int, block: int, pending: int, state: int) -> int:
-    """As `apply_all`, for insertions into a table whose every row is in the new state: a row found needs no look
-    at its bits."""
+    """`apply_all` for insertions into a table with all rows in the new state: the bits of a row are not read."""
     width = load8(table, L.T_ARITY)
     slots, count, rows = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS), load8(table, L.T_ROWS)
     room, changed, done = load8(table, L.T_ROOM), 0, 0
@@ -127,7 +126,7 @@ def insert_all(table: int, indexes: int, block: int, pending: int, state: int) -
 
 
 def call_rows(table: int, block: int, pending: int) -> None:
-    """Call for the rows that the block's heads will probably be compared with."""
+    """Prefetch the rows with which the block's heads will probably be compared."""
     slots, count = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS)
     rows, flags, width = load8(table, L.T_ROWS), load8(table, L.T_FLAGS), load8(table, L.T_ARITY)
     plain = load8(table, L.T_PLAIN)
@@ -166,7 +165,7 @@ def apply(table: int, indexes: int, key: int, tag: int, kind: int) -> int:
 
 
 def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:
-    """The row becomes part of the new state."""
+    """Insert the row into the new state."""
     flags = load8(table, L.T_FLAGS)
     if row >= 0 and (load1(flags, row) & L.NEW):
         return 0
@@ -184,7 +183,7 @@ def apply_insert(table: int, indexes: int, key: int, tag: int, row: int) -> int:
 
 
 def apply_count(table: int, indexes: int, key: int, tag: int, row: int, sign: int) -> int:
-    """The row has one derivation more or less."""
+    """Add or subtract one derivation of the row."""
     if load8(table, L.T_ROOM) <= 0 or load8(table, L.T_NRED) >= load8(table, L.T_CAPRED):
         return -1
     flags = load8(table, L.T_FLAGS)
@@ -198,18 +197,3 @@ def apply_count(table: int, indexes: int, key: int, tag: int, row: int, sign: in
     gain = load8(table, L.T_GAIN)
     store8(gain, row, load8(gain, row) + sign)
     return 1
-
-
-INNER = (
-    push,
-    call_rows,
-    bring_back,
-    return_all,
-    insert_all,
-    apply_insert,
-    apply_count,
-    apply,
-    apply_all,
-    end_flush,
-    flush,
-)

@@ -1,4 +1,4 @@
-"""The kernel's instructions, one function each: the answer is the next place, negative when it is reached by going
+"""The kernel's instructions, one function each; the result is the next place, negative if it is reached by going
 back."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from upshot.engine.local.kernel.memory import load1, load4, load8, store8
 from upshot.engine.local.kernel.sets import chain_start, find
 
 KEY = 0
-"""Word 0 of the scratch area: the candidate row that is looked up. The registers stand behind it."""
+"""Word 0 of the scratch area: the candidate row for a lookup. The registers follow it."""
 
 
 def go_back(code: int, pc: int) -> int:
@@ -19,7 +19,7 @@ def go_back(code: int, pc: int) -> int:
 
 
 def list_address(table: int, source: int) -> int:
-    """The address of the driving list; 0 when the rows are driven by number."""
+    """The address of the driving list; 0 if all row numbers drive."""
     if source == L.FROM_DEL:
         return load8(table, L.T_DEL)
     if source == L.FROM_RED:
@@ -58,14 +58,14 @@ def drive(code: int, pc: int, fresh: int, tables: int, regs: int, state: int) ->
 
 
 def take_row(code: int, at: int, table: int, row: int, regs: int) -> int:
-    """Load the row's columns into registers, then check columns against registers; 1 if all checks hold."""
+    """Load the row's columns into registers, then compare columns with registers; 1 if all are equal."""
     if load8(table, L.T_DENSE) != 0:
         return take_cell(code, at, table, row, regs)
     return take_stored(code, at, table, row, regs)
 
 
 def take_cell(code: int, at: int, table: int, row: int, regs: int) -> int:
-    """As `take_row`, of a dense table."""
+    """`take_row` for a dense table."""
     dense = load8(table, L.T_DENSE)
     line = line_at(dense, row)
     place = place_at(dense, line, row)
@@ -82,7 +82,7 @@ def take_cell(code: int, at: int, table: int, row: int, regs: int) -> int:
 
 
 def take_stored(code: int, at: int, table: int, row: int, regs: int) -> int:
-    """As `take_row`, of a table that has rows."""
+    """`take_row` for a table with rows."""
     base = load8(table, L.T_ROWS) + 8 * row * load8(table, L.T_ARITY)
     loads, checks = load8(code, at), load8(code, at + 1)
     at += 2
@@ -97,7 +97,7 @@ def take_stored(code: int, at: int, table: int, row: int, regs: int) -> int:
 
 
 def gather_key(code: int, pc: int, regs: int) -> None:
-    """The key of a probe from registers."""
+    """Copy the key of a probe from registers."""
     for i in range(load8(code, pc + 7)):
         store8(regs, KEY + i, load8(regs, load8(code, pc + 9 + i)))
 
@@ -131,7 +131,7 @@ def probe(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, 
 
 
 def probe_cells(code: int, pc: int, fresh: int, table: int, index: int, regs: int, cursors: int, state: int) -> int:
-    """As `probe`, of a dense table: the cells of a line, or one of each line."""
+    """`probe` for a dense table: the cells of a line, or one cell of each line."""
     level, mask, loads = load8(code, pc + 3), load8(code, pc + 6), load8(code, pc + 8)
     gather_key(code, pc, regs)
     if fresh == 0:
@@ -170,13 +170,13 @@ def scan(code: int, pc: int, fresh: int, tables: int, regs: int, cursors: int, s
 
 
 def gather(code: int, at: int, regs: int) -> None:
-    """The candidate row from registers: words: count, registers."""
+    """Copy the candidate row from registers. Words: count, registers."""
     for i in range(load8(code, at)):
         store8(regs, KEY + i, load8(regs, load8(code, at + 1 + i)))
 
 
 def member(code: int, pc: int, wanted: int, tables: int, regs: int, state: int) -> int:
-    """Is the row there in the state? Words: table, mask, count, registers."""
+    """Test whether the row is in the state. Words: table, mask, count, registers."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 3)
     mask = load8(code, pc + 4)
     gather(code, pc + 5, regs)
@@ -211,8 +211,8 @@ def emit_row(code: int, pc: int, tables: int, indexes: int, state: int) -> int:
 
 
 def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
-    """A probe whose every match is a head: both instructions in one loop. Words: as of a probe, the place of the
-    emitted registers in the word before the loads. A match in a dense table goes on to the emitting instruction."""
+    """A probe that emits a head for each match, in one loop. Words: as for a probe, with the place of the emitted
+    registers in the word before the loads. For a dense table, a match continues with the emitting instruction."""
     table = tables + 8 * L.TABLE_WORDS * load8(code, pc + 4)
     index = indexes + 8 * L.INDEX_WORDS * load8(code, pc + 5)
     if load8(table, L.T_DENSE) != 0:
@@ -245,7 +245,7 @@ def probe_emit(code: int, pc: int, fresh: int, tables: int, indexes: int, regs: 
 
 
 def emit_buffer(code: int, pc: int, tables: int, regs: int, state: int) -> int:
-    """Registers set aside for a step that Python computes."""
+    """Write registers to the buffer of a step that Python computes."""
     number = load8(code, pc + 3)
     table = tables + 8 * L.TABLE_WORDS * number
     if load8(table, L.T_ROOM) <= 0:
@@ -260,7 +260,7 @@ def emit_buffer(code: int, pc: int, tables: int, regs: int, state: int) -> int:
 
 
 def suspend(state: int, result: int, detail: int, pc: int) -> int:
-    """Stop here; the same instruction runs again, afresh, when the kernel is called next."""
+    """Stop here; the next call of the kernel starts this instruction again."""
     store8(state, L.S_RESULT, result)
     store8(state, L.S_DETAIL, detail)
     store8(state, L.S_PC, pc)
@@ -278,9 +278,9 @@ def calculate(code: int, pc: int, regs: int, state: int) -> int:
 
 
 def fits(code: int, pc: int, op: int, regs: int, state: int) -> int:
-    """A value on its way into a column must not be the one that means NULL there (words: that code, register), and a
-    decimal must not have more digits than the column declares (words: the power of ten it must stay below, register);
-    one that is too long is left as the detail."""
+    """Test that a value for a column is not the code of NULL (words: that code, register), or that a decimal has no
+    more digits than the column declares (words: the power of ten that bounds it, register); a value that is too long
+    becomes the detail."""
     value, bound = load8(regs, load8(code, pc + 4)), load8(code, pc + 3)
     if op == L.I_RESERVED:
         return suspend(state, L.RESERVED, pc, pc) if value == bound else load8(code, pc + 2)
@@ -290,7 +290,7 @@ def fits(code: int, pc: int, op: int, regs: int, state: int) -> int:
 
 
 def test(code: int, pc: int, op: int, regs: int) -> int:
-    """Comparisons and NULL tests, which need nothing but registers; a NULL test's first word is the code of NULL."""
+    """Comparisons and NULL tests of registers; the first word of a NULL test is the code of NULL."""
     first = load8(regs, load8(code, pc + 4))
     if op == L.I_COMPARE:
         holds = compare(load8(code, pc + 3), first, load8(regs, load8(code, pc + 5)))
@@ -304,10 +304,3 @@ def test(code: int, pc: int, op: int, regs: int) -> int:
         store8(regs, load8(code, pc + 3), first)
         holds = 1
     return load8(code, pc + 2) if holds == 1 else go_back(code, pc)
-
-
-INNER = (
-    go_back, list_address, take_cell, take_stored, take_row, drive, gather_key, start_probe, probe_cells, probe,
-    scan, gather, member, emit, emit_row, probe_emit,
-    emit_buffer, suspend, calculate, fits, test,
-)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sections that an interrupt must not cut in two."""
+"""Sections that an interrupt must not break."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 from types import FrameType
 from typing import Any
 
-# The functions that Python's own module wraps: it looks for a name of each signal and handler, which takes longer than
-# the section of a small transaction.
+# The functions that the `signal` module wraps: the wrappers convert signals and handlers to enum members, which takes
+# longer than a small transaction.
 _plain: Any = sys.modules.get("_signal", signal)
 _handler, _set_handler = _plain.getsignal, _plain.signal
 _INTERRUPT = int(signal.SIGINT)
 
 
 class uninterrupted:
-    """Ctrl-C waits until the section is done: what it does to tables in memory must happen whole or not at all.
+    """Delay Ctrl-C until the end of the section: its changes of tables in memory must be atomic.
 
-    Only the main thread receives interrupts; elsewhere, and where Python's handler is not in place, nothing is changed.
-    A section inside another one adds nothing.
+    Only the main thread receives interrupts; on other threads, and without a Python handler, nothing is changed. A
+    nested section has no effect.
     """
 
     __slots__ = ("_before", "_waiting")

@@ -1,9 +1,8 @@
 """The kernel: the machine that runs a component's rule plans to their fixpoint.
 
-Written in the part of Python that Numba compiles, on 64-bit integers and addresses only; it also runs as it
-stands, for inputs too small to pay for loading Numba. It can stop half-way (to grow a table, to let Python compute
-a functor, when
-its budget is spent) and goes on from its state words when called again.
+It is written in the part of Python that Numba compiles, on 64-bit integers and addresses only. It also runs
+uncompiled, for inputs that are too small to justify loading Numba. It can stop at any instruction (to grow a table, to
+let Python compute a functor, when its budget is spent) and continues from its state words at the next call.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from upshot.engine.local.kernel.sets import list_end
 
 
 def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
-    """Run one plan from `pc` until its driver is exhausted (L.DONE) or something must be done first."""
+    """Run one plan from `pc` until its driver is exhausted (L.DONE) or the kernel must stop."""
     fresh = 1
     budget = load8(state, L.S_BUDGET)
     steps = 0
-    # Heads that found no room are dealt with first; others wait on, as if the kernel had not stopped in between.
+    # Heads that found no room come first; other heads wait, as if the kernel had not stopped.
     if load8(state, L.S_STUCK) == 1 and flush(tables, indexes, state) != L.DONE:
         return L.GROW
     store8(state, L.S_RESULT, L.DONE)
@@ -43,7 +42,7 @@ def execute(code: int, pc: int, tables: int, indexes: int, regs: int, cursors: i
         op = load8(code, pc)
         steps += 1
         if steps > budget and fresh == 0 and (op == L.I_PROBE or op == L.I_SCAN):
-            # A join far inside can take for ever while the driver stands still.
+            # An inner join can take arbitrarily long for one driving row.
             pc = suspend(state, L.SPENT, 0, -pc)
         elif op == L.I_PROBE:
             pc = probe(code, pc, fresh, tables, indexes, regs, cursors, state)
@@ -88,7 +87,7 @@ def list_length(table: int, kind: int) -> int:
 
 
 def begin_plan(plan: int, tables: int, state: int) -> None:
-    """Set the range of driving rows: a whole list or table, or the rows new since the last round."""
+    """Set the range of driving rows: a whole list or table, or the rows added since the last round."""
     table = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_TABLE)
     source = load8(plan, L.P_SOURCE)
     first, end = 0, 0
@@ -107,7 +106,7 @@ def begin_plan(plan: int, tables: int, state: int) -> None:
 
 
 def is_worth_sharing(plan: int, tables: int, state: int) -> int:
-    """Test whether several workers should run the plan, each on a part of its driving rows."""
+    """Test whether workers should share the plan, each with a part of its driving rows."""
     if load8(state, L.S_WORKERS) < 2 or load8(plan, L.P_SHARED) == 0:
         return 0
     head = tables + 8 * L.TABLE_WORDS * load8(plan, L.P_HEAD)
@@ -123,7 +122,7 @@ def begin_plan_on_buffer(plan: int, tables: int, state: int) -> None:
 
 
 def end_round(tables: int, state: int) -> int:
-    """Make what this round found the driving rows of the next; the answer is how many there are."""
+    """Make the rows of this round the driving rows of the next; return their number."""
     kind = load8(state, L.S_LIST)
     found, missing, held = 0, 0, 0
     for i in range(load8(state, L.S_NTABLES)):
@@ -139,16 +138,15 @@ def end_round(tables: int, state: int) -> int:
     if kind == L.FROM_RED:
         if missing == 0:
             return 0
-        # Few rows are still missing: look at each of them again rather than at all that the found ones derive.
-        # Rows found in earlier rounds were there when a missing row was last looked at, so only the last
-        # round's can help it.
+        # If few rows are missing, check each of them again instead of all derivations from the found rows. Rows of
+        # earlier rounds existed when a missing row was last checked, so only those of the last round can matter.
         store8(state, L.S_RECHECK, 1 if missing < found else 0)
     return found
 
 
 def runs_now(plan: int, tables: int, state: int) -> int:
-    """Seeds run in the first round, the others while their driver has new rows; in a recheck it is the other way
-    round."""
+    """Test whether a plan runs in this round: seeds in the first round and in a recheck, others while their driver has
+    new rows."""
     seed = load8(plan, L.P_SEED)
     if load8(state, L.S_ROUND) == 0 or load8(state, L.S_RECHECK) == 1:
         return seed
@@ -161,7 +159,7 @@ def runs_now(plan: int, tables: int, state: int) -> int:
 
 
 def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: int, state: int) -> int:
-    """Rounds of all plans until nothing new is found; L.DONE, or what must be done before going on."""
+    """Run rounds of all plans to the fixpoint (L.DONE), or until the kernel must stop."""
     while True:
         number = load8(state, L.S_PLAN)
         while number < load8(state, L.S_NPLANS):
@@ -206,5 +204,4 @@ def run(code: int, plans: int, tables: int, indexes: int, regs: int, cursors: in
             return L.DRIFTED
 
 
-INNER = (execute, list_length, begin_plan, begin_plan_on_buffer, is_worth_sharing, end_round, runs_now)
 ENTRIES = (run, execute)

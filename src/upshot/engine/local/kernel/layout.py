@@ -8,8 +8,8 @@ from upshot.values.functions import FUNCTIONS
 
 # State bits of a row. A row that is not in use has none of them.
 OLD, NEW, DEL, TOUCHED, PROVEN = 1, 2, 4, 8, 16
-"""In the state before the transaction; in the state after it; over-deleted, or looked at for another proof; listed as
-touched; looked at, and proven."""
+"""In the state before the transaction; in the state after it; over-deleted, or checked for another proof; listed as
+touched; checked and proven."""
 
 # A table's descriptor: TABLE_WORDS 64-bit words.
 (
@@ -22,18 +22,18 @@ TABLE_WORDS = 32
 """T_PLAIN is 1 while a view is loaded into an empty table: every row in use is then in the new state, and
 inserted. A list whose address is 0 is the list of all row numbers up to its length.
 
-T_BEST says which row of a group is kept, 0 if all are; T_GROUP the index on the columns of the group, T_VALUE the
-column that decides; T_ORDER, where codes do not have the order of their values, the address of two words: where the
-ranks of the codes stand, and how many there are.
+T_BEST is LEAST or GREATEST if only the best row of each group is kept, else 0; T_GROUP is the index on the columns of
+the group, T_VALUE the column that is compared. If codes do not have the order of their values, T_ORDER is the address
+of two words: the address of the ranks of the codes, and their number.
 
-T_DENSE is the address of the words of the dense form, 0 where a table has rows and slots."""
+T_DENSE is the address of the words of the dense form, 0 for a table with rows and slots."""
 
-# The dense form: a line of cells for each value of the columns but one, D_MOVING, and in each line a cell for each
-# place of its span. Lines and places belong to blocks, one for each value of the columns that all edges share with the
-# rows; a place is the number of a value of D_MOVING in its block. D_FULL is 1 once a row, which stands from D_KEY on,
-# found no cell; from D_NEXT on cells are free; lines from D_TAIL on came after the layout. Numbers of blocks, lines and
-# places are described by NUMBER_WORDS words each, D_WHERE is the address of two words for each column: which numbers
-# have its codes, and at what place of theirs.
+# The dense form: a line of cells for each combination of values of all columns but D_MOVING, and in each line a cell
+# for each place of its span. Lines and places belong to blocks, one for each combination of values of the carried
+# columns; a place is the number of a value of D_MOVING in its block. D_FULL is 1 after a row, written from D_KEY on,
+# found no cell; cells from D_NEXT on are free; lines from D_TAIL on were added after the layout. Numbers of blocks,
+# lines and places are described by NUMBER_WORDS words each. D_WHERE is the address of two words for each column: the
+# numbers that have its codes, and the place of the column in them.
 (
     D_FULL, D_MOVING, D_NEXT, D_TAIL, D_SHIFT, D_FIRST_LINES, D_STARTS, D_LOWS, D_BOUNDS, D_KEY, D_WHERE,
 ) = range(11)  # fmt: skip
@@ -44,12 +44,12 @@ DENSE_WORDS = D_PLACES + NUMBER_WORDS
 """D_STARTS: the first cell of each line; D_LOWS: the first place of its span. D_FIRST_LINES: for each 1 << D_SHIFT
 cells the line of the first of them."""
 
-# The bounds of a block: its places, used and free, and the lines it had at the layout, others among them.
+# The bounds of a block: its places, used and free, and the range of lines that had all of its lines at the layout.
 B_LOW, B_USED, B_HIGH, B_LINE, B_END = range(5)
 BLOCK_WORDS = 5
 
 NO_CELL = 1 << 40
-"""Stands for the cell of a row that has none."""
+"""The cell number of a row that has no cell."""
 
 LEAST, GREATEST = 1, 2
 
@@ -58,24 +58,23 @@ X_SLOTS, X_NSLOTS, X_NKEYS, X_NEXT, X_PREV, X_NCOLS, X_MORE, X_COLS = range(8)
 INDEX_WORDS = 72
 MAX_INDEX_COLUMNS = INDEX_WORDS - X_COLS
 
-# A plan's descriptor: where its code starts, what drives it, when it runs, what becomes of its heads; the counters as
-# they were when the last round came to it.
+# A plan's descriptor: the start of its code, its driver, when it runs, the action on its heads; the counters at its
+# start in the last round.
 P_CODE, P_TABLE, P_SOURCE, P_SEED, P_EXTERN, P_EMIT, P_HEAD, P_SHARED = range(8)
 P_PROBED, P_MATCHED, P_DERIVED, P_CHANGED = range(8, 12)
 PLAN_WORDS = 12
 
-# What becomes of a derived head: it enters the new state, joins the overestimate, comes back, has a derivation
-# more or less. RETURN and PROVE_ROW: the driving row itself comes back, or is proven.
+# The action on a derived head: insert it, add it to the overestimate, rederive it, prove it, add or subtract a
+# derivation. RETURN and PROVE_ROW: rederive, or prove, the driving row itself.
 INSERT, DELETE, REDERIVE, PROVE, GAIN, LOSE, RETURN, PROVE_ROW = range(8)
 
 BLOCK = 64
-"""Derived heads wait in a block of this many, so that the memory they will touch is on its way when they are
-looked up."""
+"""The number of derived heads that wait in a block, so that the memory for their lookup is prefetched."""
 
 CHUNK = 512
 """Row numbers that a worker takes at a time while several insert into one table."""
 
-# What a plan is driven by: the rows of a table, one of its lists, a single empty tuple, a buffer.
+# The driver of a plan: the rows of a table, one of its lists, a single empty tuple, a buffer.
 FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 
 # The kernel's own state between two calls; from S_COMPONENT on, the tables of the component.
@@ -87,20 +86,20 @@ FROM_ROWS, FROM_DEL, FROM_RED, FROM_INS, FROM_UNIT, FROM_BUFFER = range(6)
 ) = range(34)  # fmt: skip
 S_COMPONENT = 34
 
-# What the kernel answers.
+# The results of the kernel.
 (
     DONE, GROW, SPENT, OVERFLOW, ZERO_DIVISION, NEGATIVE_EXPONENT, EXTERN, ROUND_ENDED, TOO_MANY_ROUNDS, RESERVED,
     SHARE, DRIFTED, TOO_LONG,
 ) = range(13)  # fmt: skip
 
-# Instructions: word 0 the operation, 1 where to go back to on failure, 2 where to go on.
+# Instructions: word 0 is the operation, 1 the place to go back to on failure, 2 the next place.
 (
     I_DRIVE, I_PROBE, I_SCAN, I_MEMBER, I_ABSENT, I_COMPARE, I_ARITHMETIC, I_MOVE, I_NOT_NULL, I_SKIP_NULL, I_IS_NULL,
     I_EMIT, I_PROBE_EMIT, I_BUFFER, I_RESERVED, I_EMIT_ROW, I_DIGITS,
 ) = range(17)  # fmt: skip
 
 UNBOUNDED = 2**63 - 1
-"""The bound of an I_DIGITS that lets every value pass."""
+"""The bound of an I_DIGITS that accepts every value."""
 
 COMPARISON_CODES = {name: each.kernel for name, each in COMPARISONS.items()}
 ARITHMETIC = {
@@ -108,4 +107,4 @@ ARITHMETIC = {
     for name, each in FUNCTIONS.items()
     if (meaning := each.meanings.get(Kind.NUMBER)) is not None and meaning.kernel is not None
 }
-"""The functions on numbers that the kernel computes itself (`arithmetic`)."""
+"""The functions on numbers that the kernel computes (`arithmetic`)."""

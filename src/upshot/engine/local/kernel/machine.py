@@ -1,7 +1,7 @@
-"""Choose the form of the kernel: plain Python while little has been done, machine code from then on.
+"""Choose the form of the kernel: plain Python for the first steps of a process, machine code from then on.
 
-Loading Numba takes most of a second; a program with a few hundred facts is finished before that. Where memory or file
-descriptors are missing, the plain form goes on and machine code is tried again later.
+Loading Numba takes most of a second; a program with a few hundred facts is finished before that. If memory or file
+descriptors are exhausted, the plain form continues and machine code is tried again later.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from upshot.engine.local.kernel.plain import entries
 log = logging.getLogger("upshot.engine")
 
 PATIENCE = 25_000
-"""The most steps of the uncompiled kernel in a process before machine code is loaded."""
+"""The number of steps of the plain kernel in a process before machine code is loaded."""
 LENIENCE = 40
-"""The factor on `PATIENCE` while another thread is loading it: a matter of seconds."""
+"""The factor on `PATIENCE` while another thread is loading machine code, which takes seconds."""
 WORTH_WAITING = 1_000_000
-"""Steps of one piece of work that is not begun without machine code."""
+"""Work with more steps waits for machine code."""
 TO_LOAD = 512 << 20
-"""Bytes of address space that must be left to load machine code, which takes two fifths of them: the work needs some
-too, and the plain form gets further with little."""
+"""The address space in bytes that must be available to load machine code: it takes two fifths, the work needs the
+rest."""
 TO_COMPILE = 768 << 20
-"""The same where machine code is made first, which takes half of them."""
+"""The address space in bytes that must be available to compile and load it: compiling takes half."""
 _COMPILED = "upshot.engine.local.kernel.compiled"
 _PLAIN = entries()
 
 
 class Machine:
-    """The kernel's entry points; one for the process, since compiled code is. `seconds_waited` is how long work had to
-    wait for machine code, a matter of a minute where it has to be made first."""
+    """The kernel's entry points, one object per process, like compiled code. `seconds_waited`: the time that work has
+    waited for machine code, about a minute if it had to be compiled."""
 
     def __init__(self) -> None:
         self.patience = PATIENCE
@@ -47,7 +47,7 @@ class Machine:
         self._bind(_PLAIN)
 
     def load(self) -> None:
-        """Loads machine code without switching to it; other threads go on without it while they have little to do."""
+        """Load machine code without switching to it; other threads continue without it while they have little work."""
         self._lenience = LENIENCE
         try:
             _require_room()
@@ -58,7 +58,8 @@ class Machine:
             self._lenience = 0
 
     def run_out(self) -> None:
-        """Switch to machine code, unless it is being made or loaded and the work at hand can go on without it."""
+        """Switch to machine code, unless it is being compiled or loaded and the current work can continue without
+        it."""
         if self.is_compiled:
             return
         can_go_on = self.patience > -WORTH_WAITING
@@ -73,7 +74,7 @@ class Machine:
             self.compile()
 
     def compile(self) -> None:
-        """Switch to machine code now; what runs half-way goes on from the same state words."""
+        """Switch to machine code now; unfinished runs continue from the same state words."""
         if self.is_compiled:
             return
         begun = time.monotonic()
@@ -87,7 +88,7 @@ class Machine:
         self.seconds_waited += time.monotonic() - begun
 
     def _is_starting(self) -> bool:
-        """Begin to make machine code where it is missing; false if not even that can be found out for now."""
+        """Start to compile machine code if it is missing; return False if a resource for that is exhausted."""
         try:
             _require_room()
             self._compilation.start()
@@ -97,20 +98,20 @@ class Machine:
         return True
 
     def _go_on_without(self, error: Exception) -> None:
-        """The plain form does the same work, if slowly; machine code is tried again after some more of it. What was
-        imported in part when a resource ran out may fail in another way the next time."""
+        """Continue with the plain form, and try machine code again after more steps. Modules that were imported in part
+        when a resource was exhausted may raise other errors the next time."""
         what = exhausted(error)
         if not what and not self._has_lacked:
             raise error
         if not self._has_lacked:
-            # Whole: the log of a service leaves out what is filled in.
+            # One string: the log of a service omits arguments.
             message = f"no {what} left to load machine code; the work goes on without it; {more_of(what)}"
             log.warning(message)
         self._has_lacked = True
         self.patience = LENIENCE * PATIENCE
 
     def expect(self, steps: int) -> None:
-        """Tell the machine of work ahead, so that it compiles before it starts on a large one."""
+        """Announce work, so that machine code is loaded before a large amount starts."""
         if not self.is_compiled:
             self.patience -= steps
             if self.patience <= 0:
@@ -139,7 +140,7 @@ class Machine:
 
 
 def _require_room() -> None:
-    """`MemoryError` if machine code does not fit into the address space: LLVM ends the process when it finds none."""
+    """Raise `MemoryError` if machine code does not fit into the address space: LLVM would abort the process."""
     left = address_space_left()
     if left is not None and left < (TO_LOAD if is_complete(cache_folder()) else TO_COMPILE):
         raise MemoryError("machine code does not fit into the address space")

@@ -1,7 +1,7 @@
-"""Raw memory: growable buffers that keep their contents in place, and the loads and stores the kernel works with.
+"""Raw memory: growable buffers, and the loads and stores of the kernel.
 
-The kernel sees a buffer only by its address, so that a whole database fits one kernel signature. Each access
-function below is plain Python over ctypes; `compiled.py` gives the same functions a machine-code meaning.
+The kernel knows a buffer only by its address, so that one kernel signature fits every database. The access functions
+below are plain Python over ctypes; `compiled.py` compiles the same functions to machine code.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from upshot.engine.limits import BudgetExceeded
 Item = TypeVar("Item", bound=np.generic)
 
 _SMALL = 1 << 18
-"""Below this many bytes a buffer is an ordinary NumPy array; above it, pages that the kernel can move without
-copying."""
+"""Smaller buffers are NumPy arrays; larger ones are pages that the operating system can move without copying."""
 
 _HUGE = 4 << 20
 _MOVABLE = sys.platform.startswith("linux")
 
 
 class Account:
-    """Bytes in use, and how many there may be while `limit` is set. What goes past it is refused before it is taken."""
+    """The number of bytes in use, and a limit. An allocation beyond the limit is refused before it is made."""
 
     __slots__ = ("limit", "used")
 
@@ -37,13 +36,13 @@ class Account:
         self.used = 0
 
     def check(self, more: int) -> None:
-        """Raises if that many bytes more are too many."""
+        """Raise `BudgetExceeded` if `more` bytes would exceed the limit."""
         if self.limit is not None and self.used + more > self.limit:
             raise BudgetExceeded(self.used + more, self.limit)
 
 
 class Buffer:
-    """Zeroed memory of at least the reserved size; growing keeps the contents, may change `address`."""
+    """Zeroed memory of at least the reserved size. Growing keeps the contents but may change `address`."""
 
     __slots__ = ("_account", "_array", "_pages", "address", "size")
 
@@ -57,7 +56,7 @@ class Buffer:
             self.reserve(size)
 
     def reserve(self, size: int) -> None:
-        """Make room for `size` bytes; new bytes are zero."""
+        """Grow to at least `size` bytes; new bytes are zero."""
         if size <= self.size:
             return
         before = self.size
@@ -69,7 +68,7 @@ class Buffer:
         self._account.used += self.size - before
 
     def shrink(self, size: int) -> None:
-        """Give back the memory beyond `size` bytes, where pages can be given back; the rest keeps its contents."""
+        """Release the memory beyond `size` bytes, if the buffer consists of pages."""
         size = _whole_pages(max(size, _SMALL))
         if self._pages is None or not _MOVABLE or size >= self.size:
             return
@@ -78,8 +77,8 @@ class Buffer:
         self._settle(self._pages, size)
 
     def successor(self, size: int) -> Buffer:
-        """A buffer that takes the place of this one, which is released once its contents have been moved: only what
-        the new one has more is asked of the account."""
+        """A buffer that will replace this one: only the difference is checked against the limit, since this one is
+        released after its contents have been moved."""
         self._account.check(size - self.size)
         limit, self._account.limit = self._account.limit, None
         try:
@@ -98,21 +97,21 @@ class Buffer:
             self._grow_pages(_whole_pages(size))
 
     def view(self, dtype: type[Item], count: int) -> NDArray[Item]:
-        """The first `count` items as an array over the same memory; not to be kept across `reserve`."""
+        """The first `count` items as an array over the same memory; invalid after `reserve`."""
         if count == 0:
             return np.empty(0, dtype)
         memory = (ctypes.c_uint8 * (count * np.dtype(dtype).itemsize)).from_address(self.address)
         return np.frombuffer(memoryview(memory), dtype=dtype)
 
     def words(self) -> memoryview[int]:
-        """The whole as 64-bit numbers that Python reads and writes at once; not to be kept across `reserve`."""
+        """The buffer as 64-bit numbers over the same memory, with fast access from Python; invalid after `reserve`."""
         return memoryview((ctypes.c_int64 * (self.size // 8)).from_address(self.address)).cast("B").cast("q")
 
     def clear(self) -> None:
         ctypes.memset(self.address, 0, self.size)
 
     def forget(self, start: int, end: int) -> None:
-        """Give back the memory of a range whose contents nobody needs any more."""
+        """Release the memory of a range whose contents are no longer needed."""
         if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             first = _whole_pages(start)
             last = end // mmap.PAGESIZE * mmap.PAGESIZE
@@ -120,7 +119,7 @@ class Buffer:
                 self._pages.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def release(self) -> None:
-        """Give the memory back now rather than when the garbage collector comes round."""
+        """Release the memory now, not when the garbage collector runs."""
         if self._pages is not None:
             self._pages.close()
         self._account.used -= self.size
@@ -155,7 +154,7 @@ def _whole_pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-# All memory as one array: indexing it makes no object for each access. Buffers and their items are aligned.
+# All memory as one array: indexing it creates no object for each access. Buffers and their items are aligned.
 _WORDS = (ctypes.c_int64 * (1 << 59)).from_address(0)
 _HALVES = (ctypes.c_int32 * (1 << 60)).from_address(0)
 _BYTES = (ctypes.c_uint8 * (1 << 62)).from_address(0)
@@ -186,7 +185,7 @@ def store1(address: int, i: int, value: int) -> None:
 
 
 def compare_swap(address: int, i: int, expected: int, value: int) -> int:
-    """The 8-byte item before it was replaced, which happens only if it was as expected; one step for all threads."""
+    """Atomically replace the 8-byte item if it has the expected value; return its value before."""
     found = load8(address, i)
     if found == expected:
         store8(address, i, value)
@@ -194,7 +193,7 @@ def compare_swap(address: int, i: int, expected: int, value: int) -> int:
 
 
 def fetch_add(address: int, i: int, value: int) -> int:
-    """The 8-byte item before the value was added to it; one step for all threads."""
+    """Atomically add to the 8-byte item; return its value before."""
     found = load8(address, i)
     store8(address, i, found + value)
     return found
@@ -206,7 +205,7 @@ def quotient(one: int, other: int) -> int:
 
 
 def prefetch(address: int, i: int) -> None:
-    """A hint that the 8-byte item will be read soon; without effect when not compiled."""
+    """Hint that the 8-byte item will be read soon; no effect unless compiled."""
 
 
 _WORD = (1 << 64) - 1
@@ -215,7 +214,7 @@ _FINAL = 0xD6E8FEB86659FD93
 
 
 def mix(state: int, value: int) -> int:
-    """The hash state after one more column; 64-bit wrap-around arithmetic, signed on the outside."""
+    """The hash state after one more column; unsigned 64-bit arithmetic, with a signed result."""
     word = (((state ^ value) & _WORD) * _GOLDEN) & _WORD
     word ^= word >> 29
     return word - (1 << 64) if word >> 63 else word

@@ -1,8 +1,8 @@
-"""The plain form of the kernel: its functions as they stand, with loads and stores written in place of calls.
+"""The plain form of the kernel: its functions in Python, with calls of loads and stores inlined.
 
-Most of what the kernel does is a load or a store, and in Python a call costs more than the access itself. The modules
-are loaded once more under other names (`sets` as `plain_sets`) and `load8(table, i)` becomes `_WORDS[(table >> 3) + i]`
-on the way. Their byte code is kept beside that of the modules themselves. `compiled` starts from the modules.
+Most operations of the kernel are loads and stores, and in Python a call costs more than the access itself. The modules
+are loaded again under other names (`sets` as `plain_sets`), with `load8(table, i)` translated to
+`_WORDS[(table >> 3) + i]`. Their byte code is cached beside that of the original modules, which `compiled` uses.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from types import CodeType
 from typing import Any
 
 FORM = 1
-"""Part of the byte code's file name: another number for another translation."""
+"""Part of the name of byte code files; it changes with the translation."""
 
 SOURCES = (
     "arithmetic", "cells", "sets", "best_rows", "changes", "sharing", "walks", "heads", "instructions", "kernel",
 )  # fmt: skip
-"""The modules in the order in which they import each other."""
+"""The modules in the order of their imports."""
 
 _LOADS = {"load8": ("_WORDS", 3), "load4": ("_HALVES", 2), "load1": ("_BYTES", 0)}
 _STORES = {"store8": ("_WORDS", 3), "store4": ("_HALVES", 2), "store1": ("_BYTES", 0)}
 
 
 class _InPlace(ast.NodeTransformer):
-    """Writes accesses to memory in place, and imports from the kernel as imports of its plain form."""
+    """Inlines accesses to memory, and redirects imports from the kernel to its plain form."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
         package, _, name = (node.module or "").rpartition(".")
@@ -60,7 +60,7 @@ def _item(call: ast.Call, access: tuple[str, int], context: ast.expr_context) ->
 
 
 class _Loader(SourceFileLoader):
-    """Loads a source with accesses in place, from byte code of its own."""
+    """Loads a translated source, with its own byte code files."""
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
         tree = ast.fix_missing_locations(_InPlace().visit(ast.parse(data, str(path))))
@@ -78,7 +78,7 @@ def _own_file(path: str) -> str:
 
 
 def entries() -> dict[str, Any]:
-    """The functions that Python calls, by name."""
+    """The entry points by name."""
     found: dict[str, Any] = {}
     for source in SOURCES:
         name = f"{__package__}.plain_{source}"

@@ -1,10 +1,9 @@
 """The kernel's sets: rows, the slots that find them, the indexes that chain them.
 
-A set is a table of rows plus open-addressing slots of `tag << 32 | row + 1`, linearly probed from `tag * slots >>
-31`. The order of homes is the order of tags, so a table is rehashed by one sequential pass without reading rows,
-and a deletion
-shifts later entries back without reading them either. An index has the same slots, each with the first row of a
-chain.
+A set is a table of rows and open-addressing slots with entries `tag << 32 | row + 1`, linearly probed from `tag * slots
+>> 31`. Home positions have the order of tags, so a table is rehashed by one sequential pass without reading rows, and a
+deletion shifts later entries back without reading rows either. An index has the same slots, each with the first row of
+a chain.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def equal_words(a: int, b: int, width: int) -> int:
 
 
 def find(table: int, key: int) -> int:
-    """The row equal to the words at `key`, or `-1 - slot` with the slot (dense: the cell) where it would go."""
+    """The row equal to the words at `key`, or `-1 - slot` with the slot (dense: the cell) for a new row."""
     if load8(table, L.T_DENSE) != 0:
         return find_cell(table, key)
     return find_tagged(table, key, tag_of(key, load8(table, L.T_ARITY)))
@@ -61,7 +60,7 @@ def find_tagged(table: int, key: int, tag: int) -> int:
 
 
 def close_gap(slots: int, count: int, hole: int) -> None:
-    """Shift later entries of the run back so that no probe stops early at the hole."""
+    """Shift later entries of the run back, so that no probe stops at the hole."""
     at = hole + 1
     if at == count:
         at = 0
@@ -85,7 +84,7 @@ def close_gap(slots: int, count: int, hole: int) -> None:
 
 
 def rehash(old: int, first: int, end: int, new: int, new_count: int) -> None:
-    """The entries of a range of the old slots, in the new ones; other ranges may be moved at the same time."""
+    """Move the entries of a range of the old slots to the new ones; other ranges may be moved in parallel."""
     for i in range(first, end):
         entry = load8(old, i)
         if entry != 0:
@@ -118,7 +117,7 @@ def same_key(table: int, index: int, row: int, other: int) -> int:
 
 
 def slot_of_row(table: int, index: int, row: int) -> int:
-    """The slot whose chain holds rows with this row's key, or `-1 - slot` for a new chain."""
+    """The slot of the chain with this row's key, or `-1 - slot` for a new chain."""
     slots, count = load8(index, L.X_SLOTS), load8(index, L.X_NSLOTS)
     tag = row_key_tag(table, index, row)
     at = (tag * count) >> 31
@@ -158,7 +157,7 @@ def chain_start(table: int, index: int, key: int) -> int:
 
 
 def link(table: int, index: int, row: int) -> None:
-    """Put the row at the head of its chain."""
+    """Insert the row at the head of its chain."""
     slots = load8(index, L.X_SLOTS)
     following, previous = load8(index, L.X_NEXT), load8(index, L.X_PREV)
     slot = slot_of_row(table, index, row)
@@ -198,7 +197,7 @@ def unlink(table: int, index: int, row: int) -> None:
 
 
 def append(table: int, field: int, row: int) -> None:
-    """One more row in the list whose address, length and capacity stand from `field` on; there is room."""
+    """Append a row to the list whose address, length and capacity are the words from `field` on; it has room."""
     length = load8(table, field + 1)
     store4(load8(table, field), length, row)
     store8(table, field + 1, length + 1)
@@ -211,7 +210,7 @@ def listed(table: int, field: int, i: int) -> int:
 
 
 def list_end(table: int, field: int) -> int:
-    """The end of the positions in a list. The list of all row numbers of a dense table runs over every cell."""
+    """The end of the positions in a list. The list of all row numbers of a dense table covers every cell."""
     length = load8(table, field + 1)
     if length != 0 and load8(table, field) == 0 and load8(table, L.T_DENSE) != 0:
         return load8(table, L.T_USED)
@@ -219,8 +218,8 @@ def list_end(table: int, field: int) -> int:
 
 
 def add_row(table: int, indexes: int, key: int, tag: int, slot: int, bits: int) -> int:
-    """A new row in slot, storage and every index; the table has room. -1 if a dense table has no number left for one of
-    its codes."""
+    """Add a row to slots, storage and every index of a table with room; return its number. -1 if a dense table has no
+    free number for one of its codes."""
     if load8(table, L.T_DENSE) != 0:
         return add_cell(table, key, slot, bits)
     width = load8(table, L.T_ARITY)
@@ -246,7 +245,7 @@ def add_row(table: int, indexes: int, key: int, tag: int, slot: int, bits: int) 
 
 
 def remove_row(table: int, indexes: int, row: int) -> None:
-    """Take the row out of slots and indexes and keep its place for another; the free list has room for every row."""
+    """Remove the row from slots and indexes and free its number; the free list has room for every row."""
     if load8(table, L.T_DENSE) != 0:
         remove_cell(table, row)
         return
@@ -270,8 +269,4 @@ def remove_row(table: int, indexes: int, row: int) -> None:
     store8(table, L.T_LIVE, load8(table, L.T_LIVE) - 1)
 
 
-INNER = (
-    tag_of, equal_words, find, find_tagged, close_gap, row_key_tag, same_key, slot_of_row, chain_start, link,
-    unlink, append, listed, list_end, add_row, remove_row,
-)  # fmt: skip
 ENTRIES = (rehash,)

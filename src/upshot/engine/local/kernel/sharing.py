@@ -1,9 +1,7 @@
-"""Several workers insert into one table: a slot is claimed in one step, after the row it leads to has been written.
+"""Parallel insertion into one table: a slot is claimed by one atomic step after its row has been written.
 
-Only while a view is loaded into an empty table without indexes, so that nothing but slots and rows is written. A
-worker numbers its rows from chunks of its own; when all are done the gaps that are left are closed, and the
-numbers run on
-without holes.
+Only while a view is loaded into an empty table without indexes, so that only slots and rows are written. A worker takes
+row numbers from its own chunks; at the end the remaining gaps are closed, so that the numbers have no holes.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ def insert_shared(table: int, block: int, pending: int, state: int) -> int:
 
 
 def claim(table: int, key: int, tag: int, width: int, state: int) -> int:
-    """1 if this worker entered the row, 0 if it was there, -1 if there is no row number left."""
+    """1 if this worker inserted the row, 0 if it existed, -1 if the worker has no row number left."""
     slots, count, rows = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS), load8(table, L.T_ROWS)
     at = (tag * count) >> 31
     while True:
@@ -54,7 +52,7 @@ def claim(table: int, key: int, tag: int, width: int, state: int) -> int:
 
 
 def next_row(table: int, state: int) -> int:
-    """The worker's next row number, from a new chunk if need be; -1 when its quota is used up."""
+    """The worker's next row number, from a new chunk if necessary; -1 if its quota is used up."""
     row = load8(state, L.S_NEXT)
     if row < load8(state, L.S_LIMIT):
         return row
@@ -95,5 +93,4 @@ def close_holes(tables: int, number: int, first: int, end: int) -> None:
     store8(table, L.T_USED, used)
 
 
-INNER = (next_row, claim, insert_shared)
 ENTRIES = (close_holes,)

@@ -1,4 +1,4 @@
-"""The threads that work for the engine beside the calling one; the kernel releases Python's lock while it runs."""
+"""The engine's thread pool; the kernel releases Python's lock while it runs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _available() -> int:
 
 
 WORKERS = min(_available(), _MOST)
-"""The number of threads that work in parallel, the calling thread included."""
+"""The number of parallel threads, including the calling one."""
 
 
 @functools.cache
 def pool() -> ThreadPoolExecutor:
-    """The threads of this process; a forked child has none of its parent's and starts its own."""
+    """The threads of this process; a forked child starts its own."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - small changes need no thread
 
     return ThreadPoolExecutor(_MOST, thread_name_prefix="upshot worker")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The results of `work` on the items, in order. This thread and others each take the next item, so that this one
-    takes them all where no other can be started.
+    """The results of `work` on the items, in order. This thread and others take items in turn; if no other thread can
+    be started, this one takes all.
 
     >>> side_by_side(abs, [-1, 2, -3])
     [1, 2, 3]
@@ -65,8 +65,8 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
             else:
                 helper.set_result(None)
 
-    # The futures are not the pool's: it keeps a task for which it could not start a thread, without a future, and any
-    # of its threads may begin with it later.
+    # These futures are not the pool's: it keeps a task for which it could not start a thread, without a future, and may
+    # start it later.
     try:
         for helper in helpers:
             pool().submit(functools.partial(help_with, helper))

@@ -1,8 +1,8 @@
-"""Closures by walks: for each value of the columns that stay, the values that the other one reaches over edges.
+"""Closures by walks: for each combination of values of the kept columns, the values that the moving column reaches.
 
-A walk marks what it has seen in one byte a node, so that a row is found to be known without a look at the table, and
-writes its rows one behind the other. The rows of different walks differ in the columns that stay: the slots of the
-table are filled at the end, without comparing rows. Workers take the next walk from a shared counter.
+A walk marks reached nodes in one byte each, so that known rows are recognized without reading the table, and writes its
+rows in sequence. Rows of different walks differ in the kept columns: the slots of the table are filled at the end,
+without comparing rows. Workers take the next walk from a shared counter.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from upshot.engine.local.kernel.sets import tag_of
 _AHEAD = 24
 """Rows between the one whose slot is fetched and the one whose slot is filled."""
 
-# What all workers share.
+# Words shared by all workers.
 (
     W_NEXT, W_WALKS, W_STARTS, W_SEEDS, W_KEPT, W_FIRST, W_TARGETS, W_CODES, W_MOST, W_ARITY, W_COLUMN, W_LOWS, W_HIGHS,
     W_CELLS, W_TAKEN, W_LINES, W_FULL,
 ) = range(17)  # fmt: skip
-"""The next walk and how many there are; where the seeds of each walk start; seeds; the values that stay, all columns of
-a walk together; where the edges of each node start; their targets; the value of each node; the most nodes of a walk;
-the columns of a row, and the one that moves; for each walk the first of the nodes that it can see, and their end. In a
-dense table W_CELLS is the address of the cells, of which W_TAKEN are taken, and W_LINES has for each walk the first of
-its cells and the node that this one stands for; where W_CELLS is 0 and W_LINES is not, rows are only counted. W_FULL is
-1 if a walk takes a cell for each node that it can see, 0 if only for the span of those that it has seen."""
+"""The next walk, and the number of walks; the start of the seeds of each walk; the seeds; the kept values, by walk; the
+start of the edges of each node; their targets; the value of each node; the maximum number of nodes of a walk; the
+number of columns of a row, and the moving column; for each walk the first node that it can reach, and the end. For a
+dense table W_CELLS is the address of the cells, of which W_TAKEN are in use, and W_LINES has for each walk its first
+cell and the node of that cell; if W_CELLS is 0 and W_LINES is not, rows are only counted. W_FULL is 1 if a walk has a
+cell for each node that it can reach, 0 if only for the span of reached nodes."""
 SHARED_WORDS = 17
 
-# What each worker has.
+# Words of each worker.
 K_SEEN, K_QUEUE, K_ROWS, K_ROOM, K_BUDGET, K_WRITTEN, K_MATCHED, K_ROUNDS = range(8)
 WORKER_WORDS = 8
 
 
 def walk(shared: int, worker: int) -> int:
-    """Take walks until none is left (1), or until another may not fit or the budget of steps is spent (0)."""
+    """Run walks until none is left (1), or until the next one may not fit or the budget of steps is spent (0)."""
     rows, room, width = load8(worker, K_ROWS), load8(worker, K_ROOM), 8 * load8(shared, W_ARITY)
     most, budget = load8(shared, W_MOST), load8(worker, K_BUDGET)
     written, matched, rounds = 0, 0, load8(worker, K_ROUNDS)
@@ -85,7 +85,7 @@ def walk(shared: int, worker: int) -> int:
 
 
 def begin_walk(shared: int, worker: int, number: int) -> int:
-    """Mark and queue the nodes that the walk starts with; how many there are."""
+    """Mark and queue the nodes that the walk starts with; return their number."""
     seen, queue = load8(worker, K_SEEN), load8(worker, K_QUEUE)
     starts, seeds = load8(shared, W_STARTS), load8(shared, W_SEEDS)
     start, stop = load8(starts, number), load8(starts, number + 1)
@@ -97,7 +97,7 @@ def begin_walk(shared: int, worker: int, number: int) -> int:
 
 
 def end_walk(shared: int, worker: int, number: int, rows: int, length: int) -> None:
-    """Write a row for each node of the queue, and forget what was seen."""
+    """Write a row for each node of the queue, and clear the marks."""
     seen, queue, codes = load8(worker, K_SEEN), load8(worker, K_QUEUE), load8(shared, W_CODES)
     column, width = load8(shared, W_COLUMN), load8(shared, W_ARITY)
     kept = load8(shared, W_KEPT) + 8 * number * (width - 1)
@@ -112,7 +112,7 @@ def end_walk(shared: int, worker: int, number: int, rows: int, length: int) -> N
 
 
 def end_line(shared: int, seen: int, number: int) -> None:
-    """Take cells for what was seen, let it be in them, and forget it; eight nodes at a time."""
+    """Copy the marks to newly taken cells and clear them, eight nodes at a time."""
     low, high = load8(load8(shared, W_LOWS), number) >> 3, (load8(load8(shared, W_HIGHS), number) + 7) >> 3
     if load8(shared, W_FULL) == 0:
         while load8(seen, low) == 0:
@@ -131,7 +131,7 @@ def end_line(shared: int, seen: int, number: int) -> None:
 
 
 def fill_slots(tables: int, number: int, first: int, end: int) -> None:
-    """Enter rows that differ from each other and from all others; other ranges may be entered at the same time."""
+    """Enter distinct rows that are not in the table; other ranges may be entered in parallel."""
     table = tables + 8 * L.TABLE_WORDS * number
     width, rows = load8(table, L.T_ARITY), load8(table, L.T_ROWS)
     slots, count = load8(table, L.T_SLOTS), load8(table, L.T_NSLOTS)
@@ -147,5 +147,4 @@ def fill_slots(tables: int, number: int, first: int, end: int) -> None:
                 at = 0
 
 
-INNER = (begin_walk, end_walk, end_line)
 ENTRIES = (walk, fill_slots)

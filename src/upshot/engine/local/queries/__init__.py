@@ -1,6 +1,6 @@
-"""Queries, over stored relations and over views that are not stored.
+"""Queries over stored relations and unstored views.
 
-A query and its parameters in; rows out. Read `answers`, `queries`, `demand_run`, `on_demand`.
+In: a query and its parameters. Out: rows. Read `answers`, `queries`, `demand_run`, `on_demand`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers to queries: one plan over what is stored, or magic sets where something is derived on the way."""
+"""Answer queries: by one plan over stored relations, or by magic sets if the query needs derived rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from upshot.syntax.ast import Atom, Constant
 
 Codes = NDArray[np.int64]
 _FEW = 1_000
-"""Given rows that are not worth a selection."""
+"""Input relations with at most this many rows are not filtered."""
 
 
 def _is_recursive(program: CheckedProgram) -> bool:
-    """Test whether a relation depends on itself, as the values of a range do."""
+    """Test whether a relation depends on itself, for example the values of a range."""
     component = {view: views for views in program.strata for view in views}
     return any(
         isinstance(literal, Atom) and literal.relation in component.get(clause.head.relation, ())
@@ -37,7 +37,7 @@ def _is_recursive(program: CheckedProgram) -> bool:
 
 
 class Answers:
-    """Answers from one state of a program, `old` or `new`; `work` is what the last one took."""
+    """Answers queries in one state of a program, `old` or `new`; `work` is that of the last query."""
 
     def __init__(
         self, installed: LocalProgram, state: str, storage: Storage, codec: Codec, runner: Runner, *, memo: bool = True
@@ -47,8 +47,8 @@ class Answers:
         self.work = ViewWork()
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...], given: Given, helpers: Mapping[str, Schema]) -> Codes:
-        """The rows that the clauses derive for the head. Joins begin at `given` relations, which are small, and what is
-        derived on the way (the `helpers`, aggregates, views that are not stored) is only asked for what they need."""
+        """The rows that the clauses derive for the head. Joins start at `given` relations, which are small; of derived
+        relations (the `helpers`, aggregates, unstored views) only the needed rows are computed."""
         views = self._installed.on_demand
         reaches = views is not None and views.reaches(clauses)
         if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
@@ -96,7 +96,7 @@ class Answers:
 def selected_rows(
     given: Mapping[str, tuple[Schema, Codes]], clauses: Iterable[Clause], codec: Codec
 ) -> dict[str, tuple[Schema, Codes]]:
-    """The rows given to a query without those that no literal can match: each has the constants of one."""
+    """The `given` relations of a query without rows that no literal matches, by its constants."""
     found = dict(given)
     if all(len(codes) <= _FEW for _, codes in given.values()):
         return found
@@ -112,7 +112,7 @@ def selected_rows(
 
 
 def _matching(codes: Codes, schema: Schema, literals: Iterable[Atom], codec: Codec) -> Codes:
-    wanted = np.zeros(len(codes), np.bool_)
+    matched = np.zeros(len(codes), np.bool_)
     for atom in literals:
         fits: NDArray[np.bool_] | None = None
         for place, (term, column) in enumerate(zip(atom.args, schema.columns, strict=True)):
@@ -124,5 +124,5 @@ def _matching(codes: Codes, schema: Schema, literals: Iterable[Atom], codec: Cod
                 fits = same if fits is None else fits & same
         if fits is None:
             return codes
-        wanted |= fits
-    return codes[wanted]
+        matched |= fits
+    return codes[matched]

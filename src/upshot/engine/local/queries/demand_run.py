@@ -1,4 +1,4 @@
-"""Demand programs on the kernel: rules without a gate to their fixpoint, then the lowest gate that has rows waiting."""
+"""Demand programs on the kernel: rules without a gate to their fixpoint, then the lowest gate with waiting rows."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from upshot.syntax.ast import Atom
 Codes = NDArray[np.int64]
 
 _MOST_ROOM, _MOST_ROOM_EACH = 1 << 18, 1 << 9
-"""Rows for which a program may keep room between two runs, and how many more for each table: making the program again
-takes as long as deriving some hundred rows for each."""
+"""The number of rows for which a program may keep room between two runs, and the addition for each table: making a
+table again takes as long as deriving some hundred rows."""
 
 
 @dataclass(slots=True)
 class _DemandPass:
-    """A group of rules, the places of its driving tables, and how many rows of each it has seen."""
+    """A group of rules, the places of its driving tables, and the number of rows of each that it has processed."""
 
     group: DemandGroup
     places: NDArray[np.int64]
     seen: NDArray[np.int64]
     folds: tuple[tuple[str, AggregateView, int], ...] = ()
-    """Aggregates behind the gate: the relation of their groups, the fold, the state of the rows."""
+    """The aggregates of the gate: the relation of their groups, the fold, the state of the rows."""
 
 
 class _Tables:
-    """Many tables, by place, read and set all at once: most of them stay empty in most runs."""
+    """Words of many tables, read and written in one step: most tables stay empty in most runs."""
 
     def __init__(self, storage: Storage, tables: Iterable[Table]) -> None:
         self._storage = storage
@@ -63,14 +63,14 @@ class _Tables:
     def set_windows(
         self, places: NDArray[np.int64], first: NDArray[np.int64] | int, end: NDArray[np.int64] | int
     ) -> None:
-        """The rows that drive the next round, of the tables at these places."""
+        """Set the rows that drive the next round, for the tables at these places."""
         described, numbers = self._described(), self.numbers[places]
         described[numbers, T_LO] = first
         described[numbers, T_HI] = end
 
 
 class DemandRun:
-    """A demand program with tables for all that is not stored; they are empty between two runs."""
+    """A demand program with tables for all relations that are not stored; they are empty between two runs."""
 
     def __init__(
         self, program: DemandProgram, stored: Mapping[str, Table], schemas: Mapping[str, Schema], storage: Storage,
@@ -109,7 +109,7 @@ class DemandRun:
     # ---- running -------------------------------------------------------------------------------------------
 
     def run(self, changes: Mapping[str, Codes]) -> ViewWork:
-        """Everything the rules derive from the given rows of the relations that hold changes."""
+        """Derive everything from these rows of the relations of changes; return the work."""
         work = ViewWork()
         for name, codes in changes.items():
             insert_rows(self.own[name], codes)
@@ -124,7 +124,7 @@ class DemandRun:
         return work
 
     def _fixpoint(self, work: ViewWork, *, resumed: bool) -> None:
-        """Run the rules without a gate as long as anything is new."""
+        """Run the rules without a gate to their fixpoint."""
         if resumed:
             lengths = self._all.words(T_NINS)
             if not np.any(self._free.seen < lengths):
@@ -135,7 +135,7 @@ class DemandRun:
         self._free.seen[:] = self._all.words(T_NINS)
 
     def _open_lowest(self, work: ViewWork) -> bool:
-        """Let the rows through that wait at the lowest gate at which any do; whether there were some."""
+        """Process the rows that wait at the lowest gate with waiting rows; return whether there were any."""
         waiting = np.flatnonzero(self._gate_seen < self._all.words(T_NINS)[self._gate_places])
         if not len(waiting):
             return False
@@ -154,7 +154,7 @@ class DemandRun:
         return True
 
     def _pass_by(self, group: DemandGroup, work: ViewWork) -> None:
-        """Drop what no rule from this gate on reads any more, and count what is held."""
+        """Drop relations that no rule from this gate on reads, and update the peak."""
         if not len(self._passing):
             return
         work.peak = max(work.peak, int(self._all.words(T_LIVE)[self._passing].sum()))
@@ -180,7 +180,7 @@ class DemandRun:
         )
 
     def _set_passes(self, groups: Sequence[DemandGroup]) -> None:
-        """The counts of the gates lie in one array, in their order: who has rows waiting is one comparison."""
+        """Lay out the counts of all gates in one array, in order, so that one comparison finds waiting rows."""
         free, *gates = groups
         drivers = [self._drivers(group) for group in gates]
         self._free = _DemandPass(free, np.arange(len(self.own)), np.zeros(len(self.own), np.int64))
@@ -215,15 +215,14 @@ class DemandRun:
         return groups.relation, view, mask
 
     def _count_potential(self, name: str, work: ViewWork) -> None:
-        """Potential changes that are there, and how often the rules set out to prove one of them, if the relation holds
-        such: the questions are counted as they drive rules, not as a set."""
+        """Count the potential changes in a relation, if it has such, and those that rules had to test."""
         potential = self.own[name]
         if name in self._filters and potential.word(T_NINS):
             work.potential += potential.word(T_NINS)
             work.questions += int(np.count_nonzero(potential.row_numbers(self.rows(self._filters[name]), NEW) >= 0))
 
     def _counted(self) -> tuple[int, int]:
-        """The number of bindings that were asked for, and of rows that answered."""
+        """The numbers of queried bindings and of answers."""
         sizes = self._all.words(T_LIVE)
         return int(sizes[self._asked].sum()), int(sizes[self._answers].sum())
 
@@ -241,12 +240,12 @@ class DemandRun:
 
     @property
     def is_oversized(self) -> bool:
-        """Test whether its tables have far more room than most changes need. A program of many tables takes longer to
-        make, so that it may keep more."""
+        """Test whether its tables have far more room than most changes need. A program with many tables takes longer to
+        make, so it may keep more room."""
         return self.capacity > _MOST_ROOM + _MOST_ROOM_EACH * len(self._own)
 
     def clear(self) -> None:
-        """Forget what was derived."""
+        """Drop all derived rows."""
         for place in np.flatnonzero(self._all.words(T_NINS)).tolist():
             self._own[place][1].wipe()
         self._all.set_windows(self._free.places, 0, 0)
@@ -277,9 +276,9 @@ class DemandRun:
 
 
 def insert_rows(table: Table, codes: Codes) -> None:
-    """Put rows into a table whose list of inserted rows is read while it grows."""
+    """Insert rows into a table whose list of inserted rows is read while it grows."""
     if len(codes):
         table.stage(codes, insert=True)
         table.settle()
-        table.reserve(0)  # the rows count as inserted only now, and leave less room in their list
+        table.reserve(0)  # now the rows count as inserted, so there is less room in the list
         table.set(T_NRED, 0)

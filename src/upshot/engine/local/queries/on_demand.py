@@ -1,6 +1,6 @@
 """Views without stored rows: their changes, their rows and queries over them, by demand programs.
 
-`StartedViews` computes them by production rules: `start` rules put the first round into temporary tables.
+`StartedViews` computes their rows by production rules: `start` rules insert the first rows into temporary tables.
 [Ceri & Widom 1994]
 """
 
@@ -38,11 +38,11 @@ Change = tuple[Codes, Codes]
 
 _LISTS = {"ins": T_INS, "del": T_DEL}
 _MOST_RUNS = 32
-"""Demand programs kept ready, by what they are for; the oldest goes."""
+"""The maximum number of cached demand programs; the oldest is dropped."""
 
 
 class LocalOnDemandViews:
-    """The views of a plan that are computed on demand, over the tables of all that is stored."""
+    """The views of a plan that are computed on demand, over the stored relations."""
 
     def __init__(
         self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner,
@@ -53,9 +53,9 @@ class LocalOnDemandViews:
         self._optimizations = optimizations
         self._following: DemandProgram | None = None
         self._found: Mapping[str, Change] = {}
-        """The changes that the last propagation found."""
+        """The changes of the last propagation."""
         self.several_turns = False
-        """Rules have several turns in the open transaction, and hear more."""
+        """True if active rules have several turns in the open transaction; then more changes can trigger them."""
         self.started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
         self._questions: dict[tuple[str, str, str], DemandQuery] = {}
@@ -70,20 +70,20 @@ class LocalOnDemandViews:
         return self._plan.on_demand.unstored
 
     def follow_rules(self, program: DemandProgram | None) -> None:
-        """The next `propagate` follows a change of the rules by these rules, if there are any."""
+        """Set the rules by which the next `propagate` follows a change of rules; None: no such rules."""
         self._following = program
 
     @property
     def copied(self) -> frozenset[str]:
-        """The views with a stored copy, and those whose copy the open definition takes away."""
-        left = frozenset(view for view in self.unstored if self._tables[view].size)
-        return self._plan.on_demand.kept | left
+        """The views with a stored copy, and those whose copy the open definition removes."""
+        former = frozenset(view for view in self.unstored if self._tables[view].size)
+        return self._plan.on_demand.kept | former
 
     # ---- changes -------------------------------------------------------------------------------------------
 
     def propagate(self, changed: Collection[str], afresh: Mapping[str, Codes]) -> tuple[dict[str, Change], ViewWork]:
-        """The net changes of all views, of those with other rules than before by comparing with the rows they had;
-        stored copies follow."""
+        """Compute the net changes of all views and update stored copies. `afresh` are redefined views with their rows
+        before, which are compared with the new ones."""
         found: dict[str, Change] = {}
         work = ViewWork()
         situation = self._situation(changed)
@@ -113,24 +113,23 @@ class LocalOnDemandViews:
         return found, work
 
     def forget_changes(self) -> None:
-        """The open change is not the last one that was propagated any more."""
+        """Forget the changes of the last propagation, since its transaction continues."""
         self._found = {}
 
     def _decision(self, situation: Situation) -> Decision:
-        """Test whether to follow the change, or to compute both states whole and compare. Until it is known what that
-        takes, only for a change of most that there is."""
+        """Decide whether to follow the change, or to compute both states and compare them. Without experience, only
+        changes of more than half of the rows are recomputed."""
         policies = {self._plan.strategies[view].policy for view in self.strategies}
         if policies == {"full"}:
             return replace(decide("incremental", situation, self._experience), recompute=True, reason="policy full")
         policy = next(each for each in ("strict", "incremental", "auto") if each in policies)
         if policy == "auto" and self._experience.per_row is None and 2 * situation.changed <= situation.read:
-            told = "less than half changed, and what computing all takes is not known yet"
-            return replace(decide("incremental", situation, self._experience), reason=told)
+            reason = "less than half changed, and what computing all takes is not known yet"
+            return replace(decide("incremental", situation, self._experience), reason=reason)
         return decide(policy, situation, self._experience)
 
     def _situation(self, changed: Collection[str]) -> Situation:
-        """The situation with as many rows in the views as in what changes below them: how many they have is not
-        known."""
+        """The situation, with the number of rows in the changed relations as an estimate for that in the views."""
         tables = [self._tables[name] for name in changed]
         inserted = sum(table.word(T_INS + 1) for table in tables)
         deleted = sum(table.word(T_DEL + 1) for table in tables)
@@ -143,7 +142,7 @@ class LocalOnDemandViews:
             self._replace(view, self.rows(view, "new"))
 
     def _replace(self, view: str, rows: Codes) -> None:
-        """The rows become the stored copy; one that is not stored any more is emptied."""
+        """Replace the stored copy; a copy that is no longer stored is emptied."""
         table, is_kept = self._tables[view], view in self._plan.on_demand.kept
         if table.size or is_kept:
             table.retract_all(as_view=False)
@@ -153,12 +152,12 @@ class LocalOnDemandViews:
 
     @property
     def follows_rules(self) -> bool:
-        """Test whether the open definition is one that the views follow."""
+        """Test whether the views follow the open definition by rules."""
         return self._following is not None
 
     def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
-        """The net insertions and deletions of the views, all but those `afresh`, that follow from the staged changes of
-        stored relations."""
+        """The net insertions and deletions of the views not in `afresh`, from the staged changes of stored
+        relations."""
         signs = {
             name: frozenset(sign for sign, field in _LISTS.items() if self._tables[name].word(field + 1))
             for name in sorted(changed)
@@ -206,15 +205,14 @@ class LocalOnDemandViews:
         return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
-        """Test which of the rows the view has; nothing but what is needed to prove them is looked at."""
+        """Test which of the rows are in the view; only rows needed to prove them are computed."""
         found = self.matching(view, range(codes.shape[1]), codes)
         there = set(map(tuple, found.tolist()))
         return np.fromiter((tuple(row) in there for row in codes.tolist()), np.bool_, len(codes))
 
     def matching(self, view: str, columns: Sequence[int], values: Codes, state: str = "old") -> Codes:
-        """The rows of a view in a state that have, in these columns, one of these rows of values, and others that were
-        found on the way. Columns in which a value is NULL are left free: what is asked with binds by joins, and those
-        never find NULL."""
+        """The rows of a view in a state that have, in these columns, one of these rows of values, and other rows
+        computed for them. Columns in which a value is NULL are not bound: bindings are joined, and NULL never joins."""
         types = self._plan.normal.schemas[view].types
         missing = np.zeros(values.shape, np.bool_)
         for place, type in enumerate(types[column] for column in columns):
@@ -236,7 +234,7 @@ class LocalOnDemandViews:
         self, view: str, adornment: str, bindings: Codes, state: str = "old", *, work: ViewWork | None = None
     ) -> Codes:
         """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
-        others that were found on the way."""
+        other rows computed for them."""
         key = (view, state, adornment)
         if key not in self._questions:
             self._questions[key] = query_views(self._plan.normal, self.strategies, {view: adornment}, state)
@@ -252,7 +250,7 @@ class LocalOnDemandViews:
             self._clear(run)
 
     def key_conflicts(self, view: str, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
-        """Pairs of rows of a view in the new state that agree on a key, one of them new; at most so many."""
+        """At most `most` pairs of rows of a view in the new state with the same key, one of them new."""
         if view not in self._found:
             return []
         plus = self._found[view][0]
@@ -269,7 +267,7 @@ class LocalOnDemandViews:
         return pairs
 
     def reaches(self, clauses: Collection[Clause]) -> bool:
-        """Test whether a query reads views that are not stored."""
+        """Test whether a query reads unstored views."""
         names = {atom.relation for clause in clauses for literal in clause.body for atom in atoms(literal)}
         return not names.isdisjoint(self.unstored)
 
@@ -300,7 +298,7 @@ class LocalOnDemandViews:
             yield from run.texts()
 
     def describe(self, view: str) -> str:
-        """The rules of the last change, as they ran, or why none follow it to the view."""
+        """The plans of the last change, or the reason why there are none for the view."""
         if reason := reason_not_computed(self._plan, view, self._optimizations):
             return reason
         for key, run in reversed(self._runs.items()):
@@ -315,7 +313,7 @@ class LocalOnDemandViews:
 
 
 class StartedViews:
-    """The views of a plan that `strategy=production materialized=false` asks for, over the tables of what is stored."""
+    """The views of a plan with `strategy=production materialized=false`, over the stored relations."""
 
     def __init__(
         self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
@@ -324,8 +322,8 @@ class StartedViews:
         self._storage, self._codec, self._runner = storage, codec, runner
 
     def can_give(self, view: str, state: str) -> bool:
-        """Test whether start rules compute the view in that state. They read relations as they are after the change:
-        the state before an open one is asked for otherwise."""
+        """Test whether start rules can compute the view in that state. They read relations in the new state; the state
+        before an open change is computed by query rules."""
         if view not in self._plan.on_demand.started:
             return False
         return state == "new" or not any(
@@ -336,8 +334,7 @@ class StartedViews:
         )
 
     def can_answer(self, clauses: Collection[Clause], state: str) -> bool:
-        """Test whether a query in that state is for whole rows of one such view, with nothing that a selection could
-        start from."""
+        """Test whether a query in that state is for all rows of one such view, without constants."""
         match tuple(clauses):
             case (Clause(body=(Atom(view, args),)),):
                 names = [term.name for term in args if isinstance(term, Variable)]
@@ -351,7 +348,7 @@ class StartedViews:
             return tables[view].in_state(NEW)
 
     def answer(self, schema: Schema, clauses: tuple[Clause, ...]) -> Codes:
-        """The rows that the clauses derive for their head; the contents of the view go again."""
+        """The rows that the clauses derive for their head; the rows of the view are computed for this query only."""
         atom = clauses[0].body[0]
         assert isinstance(atom, Atom)
         with self._computed(atom.relation, None) as tables:
@@ -363,8 +360,8 @@ class StartedViews:
 
     @contextmanager
     def _computed(self, view: str, work: ViewWork | None) -> Iterator[dict[str, Table]]:
-        """Tables of the view and of all unstored ones below it, filled stratum by stratum: a negation is tested when
-        what it negates is complete."""
+        """Tables of the view and of all unstored views below it, filled stratum by stratum, so that negated views are
+        complete."""
         schemas = self._plan.normal.schemas
         needed = {view}
         for plan in reversed(self._plan.started):

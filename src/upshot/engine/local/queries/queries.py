@@ -1,4 +1,4 @@
-"""Answers to queries over the stored relations."""
+"""Answer queries over stored relations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from upshot.syntax.ast import Atom
 
 
 class LocalQuery:
-    """A query being answered: the relations there are in one state, `old` or `new`, and tables of its own for the head
-    and what the rewriting adds."""
+    """A query over the relations in one state, `old` or `new`, with temporary tables for the head and for auxiliary
+    views of normal form."""
 
     def __init__(
         self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec,
@@ -41,7 +41,7 @@ class LocalQuery:
         self.work = ViewWork()
 
     def program(self, schema: Schema, clauses: tuple[Clause, ...]) -> CheckedProgram:
-        """The normal form of the query, over relations as they are stored."""
+        """The normal form of the query over stored relations."""
         stored = {name: replace(known, role=Role.BASE) for name, known in self._schemas.items()}
         return normal_form(CheckedProgram({**stored, schema.name: schema}, clauses, {}, ((schema.name,),)))
 

@@ -1,4 +1,4 @@
-"""Questions that are asked again and again with other rows: their rules are made once."""
+"""Prepared queries with input relations: the rules are made once, and run again with other input rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from upshot.engine.work import ViewWork
 
 Codes = NDArray[np.int64]
 Given = Mapping[str, tuple[Schema, Codes]]
-"""Relations that are there for one query only, with their rows."""
+"""The input relations of a query, with their rows."""
 
 MOST_ROOM = 1 << 18
-"""Rows that the tables of a question may have room for and be kept."""
+"""A prepared query whose tables have room for more rows is dropped after use."""
 
 
 def fill(table: Table, codes: Codes) -> None:
@@ -30,7 +30,7 @@ def fill(table: Table, codes: Codes) -> None:
 
 @dataclass(slots=True)
 class LocalDemandQuery:
-    """The rules of a question, and the tables of what it is given; both are empty between two answers."""
+    """The rules of a prepared query, and the tables of its inputs; all tables are empty between two answers."""
 
     clauses: tuple[Clause, ...]
     run: DemandRun
@@ -62,7 +62,7 @@ class LocalDemandQuery:
 
 @dataclass(slots=True)
 class Questions:
-    """The questions of one program, by what they ask for."""
+    """The prepared queries of one program, by the name of the head."""
 
     storage: Storage
     _made: dict[str, LocalDemandQuery] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Questions:
         given: Given,
         make: Callable[[Mapping[str, Table]], LocalDemandQuery],
     ) -> tuple[Codes, ViewWork]:
-        """The answer; `make` makes the question over tables for what is given, if it was not asked before."""
+        """The answer to a query; `make` prepares it over tables for its inputs, if it is not prepared yet."""
         question = self._made.get(head)
         if question is None or question.clauses != clauses:
             self._forget(head)

@@ -1,4 +1,4 @@
 """Tables, indexes and codes.
 
-Rows and Arrow tables in; rows of 64-bit codes in raw memory, and back. Read `codec`, `storage`, `index`.
+In: rows and Arrow tables. Out: rows of 64-bit codes in raw memory, and back. Read `codec`, `storage`, `index`, `cells`.
 """

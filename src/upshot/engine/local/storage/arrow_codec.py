@@ -1,4 +1,4 @@
-"""Whole Arrow tables to codes and back, column by column. Importing this module imports pyarrow."""
+"""Convert Arrow tables to codes and back, column by column. Importing this module imports pyarrow."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _encode_decimals(codec: Codec, column: Column, values: pa.ChunkedArray) -> C
 
 
 def _in_range(column: Column, codes: Codes, bounds: tuple[int, int]) -> Codes:
-    """The codes, if each is a date or time that Python can hold: years 1 to 9999."""
+    """The codes; raises `Misfit` for a date or time that Python cannot represent (years 1 to 9999)."""
     if len(codes) and (codes.min() < bounds[0] or codes.max() > bounds[1]):
         raise Misfit("number-out-of-range", f"column `{column.name}` has a time outside the years 1 to 9999")
     return codes
@@ -133,7 +133,7 @@ def _encode_text(codec: Codec, column: Column, values: pa.ChunkedArray) -> Codes
     if None in texts and not column.type.nullable:
         raise Misfit("null-in-required-column", f"column `{column.name}`: NULL in a column of type `{column.type}`")
     try:
-        # Where all are NULL there is no text, and each place is that of the first.
+        # If all values are NULL there is no text, and all indices are 0.
         table = codec.text_codes(texts, column.type) if texts else np.zeros(1, np.int64)
     except Misfit as misfit:
         raise Misfit(misfit.slug, f"column `{column.name}`: {misfit}") from None
@@ -147,12 +147,12 @@ _DTYPES = {
 
 
 def _filled(values: pa.ChunkedArray | pa.Array, value: float) -> pa.ChunkedArray | pa.Array:
-    """The values with another in place of NULL."""
+    """The values with NULL replaced."""
     return pc.fill_null(values, value) if values.null_count else values
 
 
 def _numpy(values: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-    """The values, of which none is NULL. Arrow's own conversion would import pandas, which takes half a second."""
+    """The values, none of which is NULL. Arrow's own conversion would import pandas, which takes half a second."""
     dtype = _DTYPES.get(values.type)
     if dtype is None:
         return np.asarray(values)

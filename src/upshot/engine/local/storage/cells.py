@@ -1,4 +1,4 @@
-"""The memory of the dense form: cells, and the numbers of the codes that rows have (`kernel/cells.py`)."""
+"""The memory of the dense form: cells, and the numbers of codes (`kernel/cells.py`)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from upshot.engine.local.kernel.machine import MACHINE
 from upshot.engine.local.kernel.memory import Account, Buffer
 
 _SPARSE = 16
-"""With more cells a row than this many, rows and slots take no more memory."""
+"""With more cells per row, rows and slots need less memory."""
 
 _MOST_CELLS = 2**31 - 2
 
 _SLACK = 256
-"""A load leaves room for one more line or place per this many."""
+"""A load reserves room for one further line or place per this many."""
 
 _WIDER = 8
-"""A new layout leaves room for one more line or place per this many: the next one must be far away."""
+"""A later layout reserves room for one further line or place per this many, so that the next one is rare."""
 
 _FEWEST = 8
 _MOST_BLOCKS = 256
-"""The most blocks of a dense table: a lookup without the carried columns visits all of them."""
+"""The maximum number of blocks of a dense table: a lookup without the carried columns visits all of them."""
 _MOST_SMALL_BLOCKS, _SMALL_BLOCK = 16, 32
-"""The most small blocks, and the mean number of places below which blocks are small."""
+"""The maximum number of small blocks, and the mean number of places below which blocks are small."""
 _PIECE = 1 << 22
-"""Cells that are read at a time."""
+"""Cells that are read in one step."""
 
 Codes = NDArray[np.int64]
 Numbers = NDArray[np.int64]
@@ -40,7 +40,7 @@ Marks = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class DenseColumns:
-    """The columns of a dense table: the one that has places, those that have blocks, and the other ones of lines."""
+    """The columns of a dense table: `moving` determines the place, `carried` the block, the other ones the line."""
 
     arity: int
     moving: int
@@ -53,9 +53,9 @@ class DenseColumns:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """The codes of blocks and lines, a row each, and of places; the block of each line, and the first place, the end of
-    the places in use, and the end of all places of each block, and of some that have no codes yet. Places are in the
-    order of blocks."""
+    """The codes of blocks and lines, one row each, and of places; `owners` are the blocks of the lines; for each block,
+    and for spare blocks without codes, its first place (`lows`), the end of the places in use (`ends`), and the end of
+    all its places (`highs`). Places are in the order of blocks."""
 
     blocks: Codes
     lines: Codes
@@ -67,24 +67,24 @@ class Numbered:
 
 
 def is_sparse(cells: int, rows: int) -> bool:
-    """Test whether a table with so many rows is smaller without cells."""
+    """Test whether a table with this number of rows is smaller without cells."""
     return cells > _SPARSE * max(rows, _FEWEST)
 
 
 def is_scattered(counts: Numbers) -> bool:
-    """Test whether there are too many blocks, or too many small ones, given the number of places of each."""
+    """Test whether there are too many blocks, or too many small ones; `counts` are their numbers of places."""
     blocks = len(counts)
     return blocks > _MOST_BLOCKS or (blocks > _MOST_SMALL_BLOCKS and int(counts.sum()) < _SMALL_BLOCK * blocks)
 
 
 def size_of(owners: Numbers, rooms: Numbers, slack: int = _SLACK) -> int | None:
-    """The cells of lines for all places of their blocks, and of further lines; None if they cannot be numbered."""
+    """The number of cells of lines for all places of their blocks, with spare lines; None if they are too many."""
     cells = int(rooms[owners].sum()) + int(_free(len(owners), slack) * rooms.max())
     return cells if cells <= _MOST_CELLS else None
 
 
 def loaded_places(blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers) -> Numbered:
-    """Give the places of each block, which are in the order of blocks, the numbers that a load needs."""
+    """Number the places of each block, which are in the order of blocks, for a load."""
     return _numbered_places(blocks, lines, owners, places, counts, _rooms_of(counts, blocks, _SLACK))
 
 
@@ -100,7 +100,7 @@ def _rooms_of(counts: Numbers, blocks: Codes, slack: int) -> Numbers:
 def _numbered_places(
     blocks: Codes, lines: Codes, owners: Numbers, places: Codes, counts: Numbers, rooms: Numbers
 ) -> Numbered:
-    """Give the places of each block, which are in the order of blocks, numbers with room behind them."""
+    """Number the places of each block, which are in the order of blocks, with room after each block."""
     counts = np.append(counts, np.zeros(len(rooms) - len(counts), np.int64))
     highs = np.cumsum(rooms)
     spread = np.zeros(int(highs[-1]), np.int64)
@@ -115,18 +115,18 @@ def ranges(firsts: Numbers, counts: Numbers) -> Numbers:
 
 
 def _roomy(codes: Numbers, slack: int) -> Numbers:
-    """These numbers of codes with room for further ones, as multiples of eight: a line starts at a word."""
+    """These numbers of codes with room for further ones, rounded up to multiples of eight: a line starts at a word."""
     return -(-(codes + np.maximum(codes // slack, _FEWEST)) // 8) * 8
 
 
 def _free(codes: int, slack: int) -> int:
-    """The number of spare lines or blocks beside these."""
+    """The number of spare lines or blocks for this number of them."""
     return int(_roomy(np.array([codes]), slack)[0]) - codes
 
 
 class Cells:
-    """Lines of cells; `starts` are the first cells of the lines and the end of the last one, `lows` the places of the
-    first ones. The memory is that of the cells, and belongs to them from now on."""
+    """Lines of cells; `starts` are the first cells of the lines and the end of the last one, `lows` the places of these
+    first cells. `memory` has the cells; this object releases it."""
 
     def __init__(
         self, account: Account, shape: DenseColumns, numbered: Numbered, memory: Buffer, starts: Numbers, lows: Numbers,
@@ -154,7 +154,7 @@ class Cells:
         return self._buffers[-1]
 
     def _of(self, numbers: Sequence[int] | Numbers, account: Account, room: int = 0) -> Buffer:
-        """Words with these contents and room for more."""
+        """A buffer with these words and room for more."""
         buffer = self._buffer(8 * max(len(numbers), room, 1), account)
         buffer.view(np.int64, len(numbers))[:] = numbers
         return buffer
@@ -200,7 +200,7 @@ class Cells:
     def _number(
         self, first: int, columns: Sequence[int], codes: tuple[Codes, Numbers], room: int, account: Account
     ) -> _Numbers:
-        """Describe codes of some columns, each with its block; the slots are empty."""
+        """Write the description of numbered codes of some columns, each with its block; the slots are empty."""
         rows, owners = codes
         memory = self._of(rows.ravel(), account, room * len(columns))
         of = self._buffer(4 * max(room, 1), account)
@@ -228,19 +228,19 @@ class Cells:
         return sum(buffer.size for buffer in self._buffers)
 
     def take_full(self) -> bool:
-        """Test whether a row found no cell since this was last asked."""
+        """Test whether a row found no cell since the last call."""
         is_full = self._word(L.D_FULL) == 1
         self._set(L.D_FULL, 0)
         return is_full
 
     def keys(self, columns: Sequence[int], rows: int) -> int:
-        """About how many different values the rows have in some columns."""
-        wanted, shape = set(columns), self.shape
-        if wanted >= {*range(shape.arity)} - {shape.moving}:
-            return rows if shape.moving in wanted else self._word(L.D_LINES + L.N_COUNT)
-        if wanted == {shape.moving, *shape.carried}:
+        """The approximate number of distinct values of the rows in some columns."""
+        key, shape = set(columns), self.shape
+        if key >= {*range(shape.arity)} - {shape.moving}:
+            return rows if shape.moving in key else self._word(L.D_LINES + L.N_COUNT)
+        if key == {shape.moving, *shape.carried}:
             return self._word(L.D_PLACES + L.N_COUNT)
-        return min(rows, prod(self._distinct_in(column) for column in wanted))
+        return min(rows, prod(self._distinct_in(column) for column in key))
 
     def _distinct_in(self, column: int) -> int:
         if column not in self._distinct:
@@ -267,7 +267,7 @@ class Cells:
         return self._cells.view(np.uint8, self.size)
 
     def used(self, mask: int) -> Places:
-        """The numbers of the rows that have one of the bits, in ascending order."""
+        """The numbers of the rows with one of the bits, in ascending order."""
         bits, found = self.bits(), list[Places]()
         for first in range(0, self.size, _PIECE):
             piece = np.flatnonzero(bits[first : first + _PIECE] & np.uint8(mask))
@@ -275,7 +275,7 @@ class Cells:
         return np.concatenate(found)
 
     def rows(self, mask: int) -> Codes:
-        """The rows that have one of the bits, as a copy."""
+        """The rows with one of the bits, as a copy."""
         used = self.used(mask)
         return self.decode(used, np.empty((len(used), self.shape.arity), np.int64))
 
@@ -298,7 +298,7 @@ class Cells:
         return self._word(L.D_LINES + L.N_COUNT)
 
     def _spans(self) -> tuple[Numbers, Numbers]:
-        """The first cells of the lines and the end of the last one, and the places of the first ones."""
+        """The first cells of the lines with the end of the last one, and the places of these first cells."""
         return self._starts.view(np.int64, self._count + 1), self._lows.view(np.int64, self._count)
 
     def _lines_and_places(self, rows: Places) -> tuple[Numbers, Numbers]:
@@ -307,7 +307,7 @@ class Cells:
         return lines, rows - starts[lines] + lows[lines]
 
     def codes_in(self, column: int) -> Codes:
-        """The codes that rows have in a column, some of them more than once."""
+        """The codes of the rows in a column, with repetitions."""
         lines, places = self._in_use()
         if column == self.shape.moving:
             return self._codes_of(column)[places]
@@ -316,11 +316,11 @@ class Cells:
         return self._codes_of(column)[lines]
 
     def _in_use(self) -> tuple[Marks, Marks]:
-        """The lines and the places that have rows."""
+        """The masks of the lines and of the places that have rows."""
         bits, (starts, lows) = self.bits(), self._spans()
         places = np.zeros(len(self._places.codes()) + _FEWEST, np.bool_)
         lengths = np.diff(starts)
-        for line in np.argsort(-lengths).tolist():  # the longest first: most others then have nothing to add
+        for line in np.argsort(-lengths).tolist():  # the longest first: then most others add nothing
             start, low, length = starts[line], lows[line], lengths[line]
             seen = places[low : low + length]
             if not seen.all():
@@ -328,8 +328,8 @@ class Cells:
         return np.bitwise_or.reduceat(bits, starts[:-1]) != 0, places[:-_FEWEST]
 
     def widened(self, account: Account, rows: int) -> tuple[Cells, Callable[[Places], Places]] | None:
-        """The same rows in cells with room for further ones, for the one that found no cell too, and the numbers that
-        rows have there; None if they would be too many or too sparse."""
+        """The same rows in cells with room for further rows, including the one that found no cell, and a function from
+        old to new row numbers; None if there would be too many cells, or too few rows in them."""
         shape, (lines, places) = self.shape, (np.flatnonzero(used) for used in self._in_use())
         key = self._key.view(np.int64, shape.arity)
         owners, of_places = self._lines.owners()[lines], self._places.owners()[places]
@@ -343,7 +343,7 @@ class Cells:
         held = _inserted(self._places.codes()[places], np.searchsorted(kept, of_places), key[[shape.moving]], own)
         counts = np.bincount(held.owners, minlength=len(blocks))
         rooms = _rooms_of(counts, blocks, _WIDER)
-        if shape.carried:  # a new block may be filled by many transactions
+        if shape.carried:  # many transactions may fill a new block
             rooms[own] = max(rooms[own], _roomy(2 * counts[own : own + 1], _WIDER)[0])
         size = size_of(of_lines.owners, rooms, _WIDER)
         if size is None or is_sparse(size, rows) or is_scattered(counts):
@@ -369,7 +369,7 @@ class Cells:
         return wider, moved
 
     def _copy(self, wider: Cells, lines: Numbers, line_of: Numbers, place_of: Numbers) -> None:
-        """Copy the cells of lines to the lines and places that they have in other cells."""
+        """Copy the cells of lines to their lines and places in other cells."""
         (starts, lows), (others, other_lows) = self._spans(), wider._spans()
         old, new, ends = self.bits(), wider.bits(), starts[1:]
         first, last = _extent(self._places.owners(), np.flatnonzero(place_of >= 0))
@@ -391,7 +391,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Codes, a row each, and the block of each; `address` is that of their description."""
+    """Numbered codes, one row each, and the block of each; `address` is that of their description."""
 
     address: int
     room: int
@@ -408,7 +408,7 @@ class _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class _BlockOrder:
-    """Codes in the order of their blocks, and the positions that they have now."""
+    """Codes sorted by their blocks, and their new positions."""
 
     codes: Codes
     owners: Numbers
@@ -416,7 +416,7 @@ class _BlockOrder:
 
 
 def _extent(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
-    """The first and the last of some places of each block; the first is -1 where others are between them."""
+    """The first and the last of these places in each block; the first is -1 if other places are between them."""
     of = owners[places]
     counts = np.bincount(of, minlength=int(owners.max()) + 1)
     ends = np.cumsum(counts)
@@ -427,7 +427,7 @@ def _extent(owners: Places, places: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _inserted(codes: Codes, owners: Numbers, key: Codes, owner: int) -> _BlockOrder:
-    """Codes with those of a key among them, in the order of their blocks."""
+    """Codes with those of a key added, sorted by their blocks."""
     if not np.any((owners == owner) & np.all(codes == key, axis=1)):
         codes, owners = np.concatenate([codes, [key]]), np.append(owners, owner)
     order = np.argsort(owners, kind="stable")

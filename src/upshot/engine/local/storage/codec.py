@@ -1,8 +1,8 @@
-"""Values as 64-bit codes whose order is the values' order (text excepted), and back.
+"""Encode values as 64-bit codes that have the values' order (except text), and back.
 
-Integers stand for themselves, unsigned ones shifted by 2⁶³, floats by their order-preserving bit pattern, decimals
-scaled, dates and timestamps as days and microseconds; text and decimals of
-more than 18 places go through a dictionary.
+Integers are their own codes, unsigned ones shifted by 2⁶³; floats have an order-preserving bit pattern, decimals are
+scaled, dates and timestamps are days and microseconds; text and decimals of more than 18 places have codes in a
+dictionary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _CANONICAL_NAN = math.nan
 
 _ENTRY = 180
-"""Bytes a text takes in the dictionary beside its characters, about."""
+"""Approximate bytes of a text in the dictionary beside its characters."""
 
 DAYS = dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY
 MICROSECONDS = (
@@ -41,12 +41,12 @@ MICROSECONDS = (
 
 
 def null_code(type: Type) -> int:
-    """The code of NULL: the smallest one, the largest for `unsigned`, so that the value it displaces is an odd one."""
+    """The code of NULL: the smallest code, or the largest for `unsigned`, so that it replaces a rarely used value."""
     return 2**63 - 1 if type.kind is Kind.UNSIGNED else -(2**63)
 
 
 class Misfit(Exception):
-    """A value that its column cannot hold; `slug` is the error's code, the text says why."""
+    """A value that its column cannot store; `slug` is the error's code, the text the reason."""
 
     def __init__(self, slug: str, why: str) -> None:
         super().__init__(why)
@@ -54,7 +54,7 @@ class Misfit(Exception):
 
 
 class Dictionary:
-    """Text values by code. Codes of values that nothing holds any more are reclaimed by `sweep`."""
+    """Text values by code. `sweep` reclaims the codes of unused values."""
 
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or Account()
@@ -64,10 +64,10 @@ class Dictionary:
         self.added_since_sweep = 0
         self.sweeps = 0
         self.unranked: list[int] | None = None
-        """Codes that were given to values since they were last ranked, if somebody ranks them."""
+        """Codes assigned since the last ranking; None if codes are not ranked."""
 
     def code(self, value: str) -> int:
-        """The value's code, a new one if it has none."""
+        """The value's code; a new one is assigned if it has none."""
         code = self.codes.get(value)
         if code is None:
             self._account.check(_ENTRY + len(value))
@@ -85,8 +85,8 @@ class Dictionary:
         return code
 
     def sweep(self, used: NDArray[np.bool_]) -> int:
-        """Forget every value whose code is not marked; the answer is how many were forgotten."""
-        forgotten = 0
+        """Remove every value whose code is not marked; return the number of removed values."""
+        removed = 0
         used[self._free] = True
         for code in np.flatnonzero(~used).tolist():
             value = self.values[code]
@@ -95,17 +95,17 @@ class Dictionary:
                 self._account.used -= _ENTRY + len(value)
                 self.values[code] = ""
                 self._free.append(code)
-                forgotten += 1
+                removed += 1
         self.added_since_sweep = 0
         self.sweeps += 1
-        return forgotten
+        return removed
 
     def __len__(self) -> int:
         return len(self.codes)
 
 
 class Codec:
-    """Between Python values and codes, for one database."""
+    """Conversion between Python values and codes, for one database."""
 
     def __init__(self, account: Account | None = None, functions: UserFunctions | None = None) -> None:
         self.dictionary = Dictionary(account)
@@ -114,13 +114,13 @@ class Codec:
         self._order: TextOrder | None = None
 
     def order(self) -> TextOrder:
-        """The ranks of text by code, kept from the first time on that they are needed."""
+        """The ranks of text by code; they are kept after the first use."""
         if self._order is None:
             self._order = TextOrder(self.dictionary, self._account)
         return self._order
 
     def encoder(self, type: Type) -> Callable[[Any], int]:
-        """The function that codes one value of the type, or raises `Misfit`."""
+        """The function that encodes one value of the type, or raises `Misfit`."""
         encode = self._required_encoder(type)
         null = null_code(type)
 
@@ -178,7 +178,7 @@ class Codec:
         return np.array([null if text is None else code(text) for text in texts], np.int64)
 
     def _encode_record(self, value: Any, type_: Type) -> int:
-        """Values that rules make are canonical text already, and their type has no definition."""
+        """Encode a record. Values made by rules are canonical text already, and their type has no definition."""
         if isinstance(value, str) and (code := self.dictionary.codes.get(value)) is not None and not type_.definition:
             return code
         try:
@@ -259,7 +259,7 @@ def _encode_float(value: Any) -> int:
 
 
 def encode_float(value: float) -> int:
-    """The order-preserving code; one NaN above all, one zero."""
+    """The order-preserving code; there is one NaN, above all other values, and one zero."""
     if value != value:
         value = _CANONICAL_NAN
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]

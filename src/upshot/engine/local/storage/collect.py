@@ -1,4 +1,4 @@
-"""Reclaims the codes of text that no relation, and no answer still in somebody's hands, holds any more."""
+"""Reclaim the codes of text that no relation and no referenced answer uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEWEST = 4096
 
 
 class TextColumns:
-    """The columns of a program whose codes stand for text; a commit counts their rows in one step, however many."""
+    """The text columns of a program; their rows are counted in one step, for any number of columns."""
 
     def __init__(self, storage: Storage, schemas: Mapping[str, Schema], tables: Mapping[str, Table]) -> None:
         self._storage = storage
@@ -37,8 +37,9 @@ class TextColumns:
 def collect_garbage(
     dictionary: Dictionary, texts: TextColumns, constants: Iterable[int], alive: Iterable[CodedRows]
 ) -> int:
-    """Sweep once the values added since the last sweep outnumber both the other values and a share of all rows, so that
-    the cost of a sweep, which looks at every text column, is spread over as many additions; how many were forgotten."""
+    """Sweep if the values added since the last sweep outnumber half of the other values and a share of all rows, so
+    that the cost of a sweep, which reads every text column, is spread over as many additions. Return the number of
+    removed values."""
     added = dictionary.added_since_sweep
     if added < max(_FEWEST, (len(dictionary) - added) // 2):
         return 0

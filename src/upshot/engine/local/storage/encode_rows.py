@@ -1,4 +1,4 @@
-"""The rows a caller gives, as codes; whatever does not fit is an error that names relation, row and column."""
+"""Encode the rows of a caller; an invalid value is an error that names relation, row and column."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def encode_rows(codec: Codec, schema: Schema, rows: Iterable[tuple[Any, ...]] | pyarrow.Table) -> NDArray[np.int64]:
-    """One row of codes per given row, in order."""
+    """The codes of the rows, in order."""
     if hasattr(rows, "schema") and hasattr(rows, "num_rows"):
         return _encode_arrow(codec, schema, rows)
-    given = rows if isinstance(rows, list) else list(rows)
-    for number, row in enumerate(given, start=1):
+    rows = rows if isinstance(rows, list) else list(rows)
+    for number, row in enumerate(rows, start=1):
         if len(row) != schema.arity:
             raise DataError(
                 f"row {number} for `{schema.name}` has {counted(len(row), 'value')}, "
                 f"the relation has {counted(schema.arity, 'column')}",
                 code="wrong-arity", span=schema.span, help=f"`{schema}`",
             )  # fmt: skip
-    codes = np.empty((len(given), schema.arity), np.int64)
+    codes = np.empty((len(rows), schema.arity), np.int64)
     for position, column in enumerate(schema.columns):
-        values = [row[position] for row in given]
+        values = [row[position] for row in rows]
         if column.type.kind is Kind.NUMBER and not column.type.nullable and all(type(v) is int for v in values):
             try:
                 codes[:, position] = values

@@ -1,43 +1,31 @@
-"""Slots that grow, and the indexes that chain rows through them."""
+"""Growing slots, and indexes that chain rows."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from upshot.engine.local.kernel import layout as L
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.engine.local.kernel.memory import Account, Buffer
+from upshot.engine.local.kernel.memory import Buffer
 from upshot.engine.local.kernel.threads import WORKERS, side_by_side
+
+if TYPE_CHECKING:
+    from upshot.engine.local.storage.storage import Storage
 
 _FIRST = 16
 
 _SMALL = 1 << 14
-"""Below this many slots a set grows fourfold: each growth costs more than its bytes."""
+"""Sets with fewer slots grow fourfold: the fixed cost of a growth is larger than that of its bytes."""
 
 _PIECE = 1 << 20
 """Slots rehashed at a time."""
 
 
-class IndexWords(Protocol):
-    """The words that describe indexes."""
-
-    index_words: memoryview[int]
-
-    @property
-    def account(self) -> Account: ...
-
-    def take_index_number(self) -> int: ...
-
-    def index_word(self, number: int, field: int) -> int: ...
-
-    def set_index_word(self, number: int, field: int, value: int) -> None: ...
-
-
 class Index:
     """Chains of the rows that agree on some columns."""
 
-    def __init__(self, storage: IndexWords, columns: tuple[int, ...]) -> None:
+    def __init__(self, storage: Storage, columns: tuple[int, ...]) -> None:
         self.columns = columns
         self.number = storage.take_index_number()
         account = storage.account
@@ -65,10 +53,10 @@ class Index:
             self.following.reserve(4 * capacity)
             self.previous.reserve(4 * capacity)
         finally:
-            self._set_chains()  # the first may have moved before the second could not grow
+            self._set_chains()  # the first may have moved before the second failed to grow
 
     def trim_rows(self, capacity: int) -> None:
-        """Give back the room for rows beyond the capacity."""
+        """Release the room for rows beyond the capacity."""
         self.following.shrink(4 * capacity)
         self.previous.shrink(4 * capacity)
         self._set_chains()
@@ -86,7 +74,7 @@ class Index:
             self._storage.set_index_word(self.number, L.X_SLOTS, self.slots.address)
 
     def shed(self, slots: Buffer) -> None:
-        """Forget every row and give the memory back, but for slots of an empty index: a dense table has no chains."""
+        """Drop all rows and release the memory, except for the slots of an empty index: a dense table has no chains."""
         self.following.release()
         self.previous.release()
         self._set_chains()
@@ -96,7 +84,7 @@ class Index:
             self._storage.set_index_word(self.number, field, value)
 
     def clear(self) -> None:
-        """Forget every row."""
+        """Drop all rows."""
         self.slots.clear()
         self._storage.set_index_word(self.number, L.X_NKEYS, 0)
 
@@ -106,13 +94,12 @@ class Index:
 
 
 def growth(count: int) -> int:
-    """The factor by which so many slots or rows grow."""
+    """The factor by which a number of slots or rows grows."""
     return 4 if count < _SMALL else 2
 
 
 def rehashed(old: Buffer, old_count: int, new_count: int) -> Buffer:
-    """The entries in new slots. The old ones are given back piece by piece: both at once would be the peak of a
-    load."""
+    """The entries in new slots. The old slots are released piece by piece, to reduce the peak memory of a load."""
     new = old.successor(8 * new_count)
     MACHINE.expect(old_count)
 

@@ -1,4 +1,4 @@
-"""Rows that would share a key once the open change is made."""
+"""Rows that would share a key after the open change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Codes = NDArray[np.int64]
 
 
 def key_conflicts(table: Table, key: tuple[int, ...], most: int) -> list[tuple[Codes, Codes]]:
-    """Pairs of rows in the new state that agree on the key, at least one of them inserted; at most so many."""
+    """At most `most` pairs of rows of the new state with the same key, at least one of them inserted."""
     table.spread()
     index = table.index_on(key)
     MACHINE.expect(10 * table.word(T_NINS))

@@ -1,4 +1,5 @@
-"""Rows of codes, decoded when they are read: of the rows outside of a page nothing is decoded but text."""
+"""Rows of codes, decoded when they are read. For a page, other rows are not decoded, except for text in sort
+columns."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _Places = NDArray[np.int64]
 
 
 def page_places(codec: Codec, schema: Schema, codes: _Codes, order: RowOrder, after: Row | None, limit: int) -> _Places:
-    """The places of the first `limit` rows after a row, in any order."""
+    """The places of the first `limit` rows after the row `after`; the places are not sorted."""
     columns = [
         _PageColumn(codec, schema.types[place], codes[:, place], descends, None if after is None else (after[place],))
         for place, descends in zip(order.places, order.descending, strict=True)
@@ -43,16 +44,16 @@ def page_places(codec: Codec, schema: Schema, codes: _Codes, order: RowOrder, af
         groups.append((number, further))
         if not len(equal):
             break
-    found, left = list[_Places](), limit
+    found, remaining = list[_Places](), limit
     for number, further in reversed(groups):
-        if left > 0:
-            found.append(_first(columns[number:], further, left))
-            left -= len(found[-1])
+        if remaining > 0:
+            found.append(_first(columns[number:], further, remaining))
+            remaining -= len(found[-1])
     return np.concatenate(found) if found else everything[:0]
 
 
 def _first(columns: list[_PageColumn], places: _Places, limit: int) -> _Places:
-    """The `limit` first of these rows; the later columns are looked at where the earlier ones tie at the limit."""
+    """The first `limit` of these rows; later columns are compared only for rows that tie at the limit."""
     chosen = list[_Places]()
     for column in columns:
         if len(places) <= limit or not limit:
@@ -68,13 +69,13 @@ def _first(columns: list[_PageColumn], places: _Places, limit: int) -> _Places:
 
 
 class _PageColumn:
-    """A column to sort by: its codes, and the value that a page starts after."""
+    """A sort column: its codes, and the value after which a page starts."""
 
     def __init__(self, codec: Codec, type: Type, codes: _Codes, descends: bool, after: tuple[Any] | None) -> None:
         self._type, self._codes, self._descends = type, codes, descends
         self._texts = codec.dictionary.values if type.in_dictionary else None
         self._null = 0 if self._texts is None else len(self._texts)
-        """The slot of NULL, behind those of the texts, which are their codes."""
+        """The slot of NULL, after those of the texts, which are their codes."""
         self._start = 0
         self._start_text: str | None = None
         if after is not None:
@@ -90,7 +91,7 @@ class _PageColumn:
                 ) from None
 
     def keys(self, places: _Places, limit: int) -> tuple[_Codes, _Places]:
-        """Integers in the order of the values, for those places whose value is among the first `limit` ones."""
+        """Integers in the order of the values, for the places whose value is among the first `limit` ones."""
         codes = self._codes[places]
         if self._texts is None:
             return self._shifted(codes), places
@@ -108,7 +109,7 @@ class _PageColumn:
         return keys[keys >= 0], places[keys >= 0]
 
     def split(self, places: _Places) -> tuple[_Places, _Places]:
-        """The rows whose value comes after the start, and those that have it."""
+        """The rows whose value comes after the start, and those with the start value."""
         codes, start = self._codes[places], self._start_text
         if self._texts is None:
             keys = self._shifted(codes)
@@ -137,7 +138,7 @@ class _PageColumn:
         return marks
 
     def _shifted(self, codes: _Codes) -> _Codes:
-        """Codes in the order of the values: NULL below all, and all the other way round where the column descends."""
+        """Codes in the order of the values: NULL comes first, and the order is reversed for a descending column."""
         if self._type.kind is Kind.UNSIGNED and self._type.nullable:
             codes = codes + np.int64(1)  # The code of NULL is the largest integer, and wraps to the smallest.
         return ~codes if self._descends else codes
@@ -152,14 +153,14 @@ def _text(value: Any) -> str:
 Codes = NDArray[np.int64]
 
 _FEW = 256
-"""Rows that are remembered before those that nobody holds are forgotten; later, as many again as are held."""
+"""The number of tracked sources before unused ones are dropped; later, twice the number in use."""
 
 
 class CodedRows:
-    """A row source over codes; while it lives, the text its codes stand for is not reclaimed.
+    """A row source over codes; while it is referenced, the text of its codes is not reclaimed.
 
-    `fetch` copies the codes out of the engine's memory. It is called when somebody looks, and at the latest before
-    the next change begins: most commits are never looked at, and a copy of a large change would double its memory.
+    `fetch` copies the codes from the engine's memory. It is called at the first read, or before the next change begins:
+    the rows of most commits are never read, and a copy of a large change would double its memory.
     """
 
     __slots__ = ("__weakref__", "_codec", "_codes", "_count", "_fetch", "_location", "_lock", "schema")
@@ -177,7 +178,7 @@ class CodedRows:
             return self.fetched()
 
     def codes_of(self, codec: object) -> Codes | None:
-        """The codes, if they are of this codec."""
+        """The codes, if this codec encoded them."""
         return self.codes if codec is self._codec else None
 
     def has_codes_of(self, other: object) -> bool | None:
@@ -197,12 +198,12 @@ class CodedRows:
         return self._codes
 
     def lose(self) -> None:
-        """Let readers know that there was no memory for a copy."""
+        """Mark the rows as lost, since there was no memory for a copy: reading them raises an error."""
         self._fetch = _lost
 
     @property
     def is_lost(self) -> bool:
-        """Test whether the rows cannot be read any more."""
+        """Test whether the rows can no longer be read."""
         return self._fetch is _lost
 
     def __len__(self) -> int:
@@ -215,7 +216,7 @@ class CodedRows:
         return _CodedPart(self, self.codes[first:last])
 
     def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
-        """The first rows after a row, chosen by their codes; only they are decoded."""
+        """The first rows after a row, selected by their codes; only they are decoded."""
         places = page_places(self._codec, self.schema, self.codes, order, after, limit)
         return order.sorted(self.decoded(self.codes[places]))
 
@@ -223,14 +224,14 @@ class CodedRows:
         return self.decoded_table(self.codes)
 
     def decoded(self, codes: Codes) -> list[Row]:
-        """The rows that some of its codes stand for."""
+        """The rows of some of its codes."""
         if self.schema.arity == 0:
             return [()] * len(codes)
         columns = (self._codec.decode(codes[:, i], c.type) for i, c in enumerate(self.schema.columns))
         return list(zip(*columns, strict=True))
 
     def decoded_table(self, codes: Codes) -> pyarrow.Table:
-        """As `decoded`, an Arrow table."""
+        """The rows of some of its codes, as an Arrow table."""
         from upshot.engine.local.storage.arrow_codec import decode_table  # noqa: PLC0415 - pyarrow only when asked for
 
         return decode_table(self._codec, self.schema, codes)
@@ -243,7 +244,7 @@ class CodedRows:
 
 
 class _CodedPart:
-    """Some rows of a source, which lives on with them."""
+    """Some rows of a source, with a reference to it."""
 
     __slots__ = ("_codes", "_whole")
 
@@ -269,12 +270,12 @@ def _lost() -> Codes:
 
 
 class RowsFactory:
-    """Makes the rows handed out and remembers which are still alive."""
+    """Creates row objects for users and tracks those that are still referenced."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self.location: str | None = None
-        """The location for files of DataFrames, if not that of their session."""
+        """The location for the files of DataFrames; None: chosen by their session."""
         self._lock = Lock()
         self._made: list[ref[CodedRows]] = []
         self._most = _FEW
@@ -282,7 +283,7 @@ class RowsFactory:
 
     @property
     def alive(self) -> Iterator[CodedRows]:
-        """The sources that somebody still holds and can read."""
+        """The sources that are still referenced and can be read."""
         made = self._made
         return (source for each in made if (source := each()) is not None and not source.is_lost)
 
@@ -309,8 +310,8 @@ class RowsFactory:
         return source, reference
 
     def fetch_all(self, *, must_go_on: bool = False) -> None:
-        """Copy out what is still in the engine's memory only, which is about to change. Where the change must go on,
-        rows that find no memory raise `out-of-memory` when they are read."""
+        """Copy rows that are only in the engine's memory, before it changes. If the change `must_go_on`, rows without
+        memory for a copy raise `out-of-memory` when they are read."""
         with self._lock:
             for each in self._unfetched:
                 source = each()

@@ -1,4 +1,4 @@
-"""Memory that cannot be had, as an error of the engine."""
+"""Out-of-memory conditions as errors of the engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def out_of_memory(what: str) -> EngineError:
 
 
 class Bounded:
-    """A section in which the account's memory grows to a limit at most. (A class: sections are entered for every view
-    that a commit reaches, and a generator takes twice as long.)"""
+    """A section with a limit on the account's memory. (A class, since a commit enters a section for every view that it
+    reaches, and a generator takes twice as long.)"""
 
     __slots__ = ("_account", "_limit", "_what")
 
@@ -35,7 +35,7 @@ class Bounded:
 
 @contextmanager
 def enough_memory(what: str) -> Iterator[None]:
-    """Tell of memory that cannot be had as an error of the engine."""
+    """Convert a `MemoryError` to an error of the engine."""
     try:
         yield
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""Rows as a store keeps them, into tables and out of them. Importing this module imports pyarrow."""
+"""Read saved rows into tables and write them. Importing this module imports pyarrow."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from upshot.strategies.strategy import Stores
 Codes = NDArray[np.int64]
 
 _BATCH = 1 << 20
-"""Rows that are read or written at a time."""
+"""Rows that are read or written in one step."""
 
-# Spark writes timestamps as INT96 unless told otherwise; read as nanoseconds they would end in the year 2262.
+# Spark writes timestamps as INT96 by default; nanoseconds would limit them to the year 2262.
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
 def adopted_views(plan: ProgramPlan, saved: Mapping[str, Saved], kept: Collection[str] = ()) -> set[str]:
-    """The views whose saved rows are taken as they are.
+    """The views whose saved rows are used without recomputation.
 
-    A component's rows are trusted if all its views are saved, or kept by the engine, and all it reads is a base
-    relation or trusted; of these the ones whose strategy stores more than the rows are computed all the same, since
+    The rows of a component are trusted if all its views are saved, or kept by the engine, and all relations that it
+    reads are base relations or trusted. Views whose strategy stores more than rows are recomputed nevertheless, since
     counts and running totals are not saved.
     """
     trusted = {name for name, schema in plan.normal.schemas.items() if schema.role is Role.BASE}
@@ -52,7 +52,7 @@ def adopted_views(plan: ProgramPlan, saved: Mapping[str, Saved], kept: Collectio
 
 
 def restore_rows(table: Table, codec: Codec, schema: Schema, saved: Saved) -> None:
-    """Fill an empty table with the saved rows, as its accepted state."""
+    """Fill an empty table with the saved rows, and accept them."""
     table.reserve(saved.rows)
     if saved.folder is not None:
         for codes in read_rows(codec, schema, saved.folder):
@@ -66,7 +66,7 @@ def restore_rows(table: Table, codec: Codec, schema: Schema, saved: Saved) -> No
 
 
 def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
-    """Write the rows as one Parquet file in the folder. One without columns gets a column that is always true."""
+    """Write the rows as one Parquet file in the folder. A relation without columns gets a column of true values."""
     folder.mkdir(parents=True, exist_ok=True)
     target = arrow_schema(schema) if schema.arity else pa.schema([pa.field("c0", pa.bool_(), nullable=False)])
     if _is_too_long(schema, codes):
@@ -82,7 +82,7 @@ def save_rows(folder: Path, codec: Codec, schema: Schema, codes: Codes) -> None:
 
 
 def _is_too_long(schema: Schema, codes: Codes) -> bool:
-    """A decimal has more digits than its column declares: such rows of an earlier version are kept whole."""
+    """Test whether a decimal has more digits than its column declares, as an earlier version allowed."""
     for place, column in enumerate(schema.columns):
         if column.type.kind is Kind.DECIMAL and not column.type.is_wide and len(codes):
             bound, found = 10**column.type.precision, codes[:, place]
@@ -95,8 +95,8 @@ def _is_too_long(schema: Schema, codes: Codes) -> bool:
 def read_rows(
     codec: Codec, schema: Schema, rows: pa.Table | Path, names: Sequence[str] | None = None
 ) -> Iterator[Codes]:
-    """The rows of a table or of a Parquet folder, some at a time; `names` are the columns of the folder's files that
-    hold the relation's, if they are not called like those."""
+    """The rows of a table or of a Parquet folder, in batches; `names` are the column names in the folder's files, if
+    they differ from those of the relation."""
     batches = iter([rows]) if isinstance(rows, pa.Table) else _batches(schema, rows, names)
     for table in batches:
         if schema.arity == 0:
@@ -125,8 +125,8 @@ def _batches(schema: Schema, folder: Path, given: Sequence[str] | None) -> Itera
 
 
 def natural_table(schema: Schema, table: pa.Table) -> pa.Table:
-    """The table with the types that Parquet or Spark has no room for put right: unsigned numbers that travel as
-    decimals, timestamps without their zone."""
+    """The table with restored types that Parquet or Spark does not have: unsigned numbers stored as decimals,
+    timestamps without their zone."""
     columns = []
     for position, column in enumerate(schema.columns):
         values = table.column(position)

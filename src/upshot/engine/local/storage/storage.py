@@ -1,4 +1,4 @@
-"""Tables and their indexes in raw memory, described by rows of words that the kernel reads."""
+"""Tables and their indexes in raw memory, with descriptors for the kernel."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _FULL = 0.7
 """The share of slots in use at which a set is rehashed into a larger one."""
 
 _SLACK = 32
-"""A set made for many rows has room for one in so many more: the next few must not rehash it."""
+"""A set for n rows gets room for n / 32 more, so that the next rows do not rehash it."""
 
 _LARGE = 1 << 23
-"""From this many slots on a set grows by less than double, to stay within its bytes a row."""
+"""Sets with at least this many slots grow by less than double, to limit the bytes per row."""
 
 _FAR_AHEAD = 1 << 12
-"""The most rows that an index is made to have room for beyond the keys it has."""
+"""The maximum number of further keys for which an index reserves room."""
 
 _LONG_LIST = 1 << 16
-"""Bytes from which on the memory of a list is given back after a change."""
+"""The memory of larger lists, in bytes, is released after a change."""
 
 _LISTS = ((L.T_DEL, L.T_NDEL, L.T_CAPDEL), (L.T_RED, L.T_NRED, L.T_CAPRED), (L.T_INS, L.T_NINS, L.T_CAPINS))
 
 _SPARSE = 64
-"""A table with this many slots a row is emptied row by row, another as a whole."""
+"""A table with at least this many slots per row is emptied row by row, others as a whole."""
 
 _PIECE = 1 << 20
-"""Rows that are entered at a time."""
+"""Rows that are entered in one step."""
 
 _MOST_ROWS = 2**31 - 2
 
@@ -48,7 +48,7 @@ Codes = NDArray[np.int64]
 
 
 class Storage:
-    """Every table and index of a database; the descriptors stand in two buffers by number."""
+    """All tables and indexes of a database; their descriptors are in two buffers, by number."""
 
     def __init__(self) -> None:
         self.account = Account()
@@ -60,9 +60,9 @@ class Storage:
         self._table_count = 0
         self._index_count = 0
         self.words = self._tables.words()
-        """The table descriptors, one behind the other."""
+        """The words of all table descriptors."""
         self.index_words = self._indexes.words()
-        """The index descriptors, one behind the other."""
+        """The words of all index descriptors."""
 
     @property
     def tables(self) -> int:
@@ -102,7 +102,7 @@ class Storage:
         return self._index_count - 1
 
     def drop(self, table: Table) -> None:
-        """Give the table's memory back and its numbers to the next table."""
+        """Release the table's memory and free its numbers."""
         for index in table.indexes.values():
             index.release()
             self._free_indexes.append(index.number)
@@ -111,18 +111,18 @@ class Storage:
 
 
 def places_of(tables: Iterable[Table], *fields: int) -> NDArray[np.int64]:
-    """The places of some words of each table among those of all descriptors."""
+    """The places of some fields of each table among the words of all descriptors."""
     return np.array([table.number * L.TABLE_WORDS + field for table in tables for field in fields], np.int64)
 
 
 class Table:
-    """A set of rows of 64-bit codes; each row carries the bits that say in which states it is."""
+    """A set of rows of 64-bit codes; each row has state bits."""
 
     def __init__(self, storage: Storage, number: int, arity: int, *, counted: bool) -> None:
         self.storage, self.number, self.arity, self.counted = storage, number, arity, counted
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.key_counts: dict[tuple[int, ...], tuple[int, int]] = {}
-        """Estimated numbers of distinct values in columns without an index, each with the size it was made at."""
+        """Estimated numbers of distinct values in columns without an index, each with the table's size at that time."""
         self.capacity = 0
         self._beside = 0
         self._order: TextOrder | None = None
@@ -153,14 +153,14 @@ class Table:
 
     @property
     def is_untouched(self) -> bool:
-        """Test whether no row came, went, or was looked at for it, in the open change."""
+        """Test whether the open change has not inserted, deleted or touched any row."""
         words, first = self.storage.words, self._first
         return not (words[first + L.T_NDEL] or words[first + L.T_NRED] or words[first + L.T_NINS])
 
     # ---- room ----------------------------------------------------------------------------------------------
 
     def grow(self) -> bool:
-        """Enlarge whatever is full: rows, slots, an index, a list; return True if rows have other numbers since."""
+        """Enlarge all full parts (rows, slots, indexes, lists); return True if rows got new numbers."""
         for field, length, capacity in _LISTS:
             if self.word(length) >= self.word(capacity) and not (field == L.T_INS and self.word(L.T_PLAIN)):
                 self.reserve_list(field, self.word(length) * 3 // 2 + _FIRST)
@@ -190,19 +190,20 @@ class Table:
         self._set_room()
 
     def _make_room_for_keys(self) -> None:
-        """Every row counts against the room for keys, and most bring none: little room is used up every few rows."""
+        """Reserve room for keys in indexes. Every row counts against this room, even without a new key: little room
+        would be used up every few rows."""
         ahead = min(self.word(L.T_USED) // 4 + 1, _FAR_AHEAD)
         for index in self.indexes.values():
             while index.room < ahead:
                 index.grow_slots()
 
     def _larger(self) -> int:
-        """The number of slots to grow to: so many more that the next growth is far away."""
+        """The number of slots after the next growth."""
         slots = self.word(L.T_NSLOTS)
         return slots * growth(slots) if slots < _LARGE else slots * 8 // 5
 
     def make_room(self, least: int) -> None:
-        """Grow until that many rows fit."""
+        """Grow until `least` further rows fit."""
         while self.word(L.T_ROOM) < least:
             rows = self.capacity - self.word(L.T_USED)
             if rows < least:
@@ -212,7 +213,7 @@ class Table:
             self._set_room()
 
     def reserve(self, extra: int) -> None:
-        """Room for `extra` further rows; an index grows as its keys come."""
+        """Reserve room for `extra` further rows; indexes grow with their keys."""
         words, first = self.storage.words, self._first
         needed = words[first + L.T_USED] + max(0, extra - words[first + L.T_NFREE])
         if needed > self.capacity:
@@ -240,7 +241,7 @@ class Table:
         words[first + L.T_ROOM] = room
 
     def reserve_list(self, field: int, capacity: int) -> None:
-        """Room for `capacity` row numbers in a list."""
+        """Reserve room for `capacity` row numbers in a list."""
         buffer = self._lists[field]
         if buffer.size >= 4 * capacity and self.storage.words[self._first + field]:
             return
@@ -253,7 +254,7 @@ class Table:
             raise MemoryError(f"a relation has at most {_MOST_ROWS} rows")
         account, beside = self.storage.account, self._beside * (capacity - self.capacity)
         account.check(beside)
-        # Each address is stored as soon as its memory has moved: the next one may fail to grow.
+        # Each address is stored at once, since the next buffer may fail to grow.
         with uninterrupted():
             for buffer, field, width in self._row_buffers():
                 buffer.reserve(width * capacity)
@@ -264,7 +265,7 @@ class Table:
             account.used += beside
 
     def _trim_rows(self, capacity: int) -> None:
-        """Give back the room for rows beyond the capacity."""
+        """Release the room for rows beyond the capacity."""
         if capacity >= self.capacity:
             return
         with uninterrupted():
@@ -277,15 +278,15 @@ class Table:
             self.capacity = capacity
 
     def weigh(self, beside: int) -> None:
-        """Let the account know of bytes that are kept for every row outside of the table."""
+        """Charge the account for bytes that are used for every row outside of the table."""
         self.storage.account.used += (beside - self._beside) * self.capacity
         self._beside = beside
 
     def _row_buffers(self) -> list[tuple[Buffer, int, int]]:
-        """The arrays with an entry for every row: memory, the word of its address, bytes a row.
+        """The arrays with an entry for every row: memory, the field of its address, bytes per row.
 
-        The free list is one of them, so that taking rows out, an undo above all, never asks for memory. Its pages are
-        not touched, and cost nothing, before rows are taken out.
+        The free list is one of them, so that removing rows, especially in a rollback, never allocates memory. Its pages
+        are not touched, and need no memory, before rows are removed.
         """
         buffers = [(self._rows, L.T_ROWS, 8 * self.arity), (self._flags, L.T_FLAGS, 1), (self._free, L.T_FREE, 4)]
         if self.counted:
@@ -301,30 +302,30 @@ class Table:
     # ---- indexes -------------------------------------------------------------------------------------------
 
     def index_on(self, columns: Sequence[int]) -> Index:
-        """The index on these columns, built now if there is none."""
-        wanted = tuple(columns)
-        if len(wanted) > L.MAX_INDEX_COLUMNS:
+        """The index on these columns; it is built if there is none."""
+        key = tuple(columns)
+        if len(key) > L.MAX_INDEX_COLUMNS:
             raise LimitError(
-                f"an index on {len(wanted)} columns is needed, at most {L.MAX_INDEX_COLUMNS} are possible",
+                f"an index on {len(key)} columns is needed, at most {L.MAX_INDEX_COLUMNS} are possible",
                 code="too-many-key-columns",
                 help="use a narrower key",
             )
-        index = self.indexes.get(wanted)
+        index = self.indexes.get(key)
         if index is not None:
             return index
-        index = Index(self.storage, wanted)
+        index = Index(self.storage, key)
         if self.cells is None:
             index.reserve_rows(max(self.capacity, _FIRST))
             self._link_all(index)
         self.storage.set_index_word(index.number, L.X_MORE, self.word(L.T_INDEX))
         self.set(L.T_INDEX, index.number)
         self.set(L.T_NINDEX, len(self.indexes) + 1)
-        self.indexes[wanted] = index
+        self.indexes[key] = index
         self._set_room()
         return index
 
     def _link_all(self, index: Index) -> None:
-        """Enter every row into an empty index."""
+        """Add every row to an empty index."""
         used, done = self.word(L.T_USED), 0
         MACHINE.expect(10 * used)
         while True:
@@ -334,7 +335,7 @@ class Table:
             index.grow_slots()
 
     def keys(self, columns: tuple[int, ...]) -> int | None:
-        """The distinct values in some columns, if it is known without looking at rows."""
+        """The number of distinct values in columns, if it is known without reading rows."""
         if self.cells is not None:
             return self.cells.keys(columns, self.size)
         index = self.indexes.get(columns)
@@ -344,18 +345,18 @@ class Table:
 
     @property
     def is_loaded_into_cells(self) -> bool:
-        """Test whether all rows of a dense table are inserted and not listed: undone, they cannot be read any more."""
+        """Test whether all rows of a dense table are inserted and not listed: after a rollback they cannot be read."""
         return self.cells is not None and self.word(L.T_NINS) > 0 and self.word(L.T_INS) == 0
 
     def take_cells(self, cells: Cells, count: int) -> None:
-        """Let cells with `count` rows, all inserted, be the rows of a table that is being loaded and is empty."""
+        """Make cells with `count` rows, all inserted, the rows of an empty table that is being loaded."""
         self._install(cells)
         for field in (L.T_LIVE, L.T_NINS):
             self.set(field, count)
         self._set_room()
 
     def _install(self, cells: Cells) -> None:
-        # The memory first: after it nothing can fail.
+        # Allocations first: after them nothing can fail.
         slots, *of_indexes = [Buffer(8 * _FIRST, self.storage.account) for _ in range(1 + len(self.indexes))]
         with uninterrupted():
             for buffer in (self._rows, self._flags, self._free):
@@ -374,7 +375,7 @@ class Table:
                 self.set(field, value)
 
     def _widen(self, cells: Cells) -> None:
-        """Lay the cells out anew with room for further rows, or spread them where few are in use."""
+        """Lay out the cells again with room for further rows, or leave the dense form if few are in use."""
         found = cells.widened(self.storage.account, self.size)
         if found is None:
             self.spread()
@@ -394,12 +395,12 @@ class Table:
         return bool(self.word(field) and self.word(field + 1))
 
     def spread_if_sparse(self) -> None:
-        """Leave the dense form if few of the cells are in use; nobody must hold numbers of rows."""
+        """Leave the dense form if few of the cells are in use; row numbers become invalid."""
         if self.cells is not None and is_sparse(self.cells.size, self.size):
             self.spread()
 
     def spread(self) -> None:
-        """Leave the dense form: rows, slots and indexes as of any other table. The lists hold the new numbers."""
+        """Leave the dense form for rows, slots and indexes. The lists get the new numbers."""
         cells = self.cells
         if cells is None:
             return
@@ -411,7 +412,7 @@ class Table:
             if self._is_written(field)
         ]
         try:
-            # All memory first: after the swap nothing can fail.
+            # Allocations first: after the swap nothing can fail.
             for buffer, _, width in self._row_buffers():
                 buffer.reserve(width * max(count, _FIRST))
             self._grow_slots_for(count)
@@ -458,7 +459,7 @@ class Table:
             self.grow()
 
     def staged(self, codes: Codes, *, insert: bool) -> NDArray[np.int32]:
-        """The same, of distinct rows; the answer is the places of those that were absent, or present, before."""
+        """`stage` for distinct rows; return the numbers of the rows that it inserted or deleted."""
         self.spread()
         places = self.row_numbers(codes, L.NEW)
         changing = places < 0 if insert else places >= 0
@@ -467,7 +468,7 @@ class Table:
         return self.row_numbers(codes, L.NEW) if insert else places[changing]
 
     def stage_upsert(self, codes: Codes, key: tuple[int, ...]) -> None:
-        """Put each row in place of the rows that agree with it on the key."""
+        """Insert each row and delete the other rows with its key."""
         self.spread()
         count = len(codes)
         codes = np.ascontiguousarray(codes)
@@ -487,14 +488,14 @@ class Table:
             self.grow()
 
     def retract_all(self, *, as_view: bool) -> None:
-        """Take every row out of the new state: as over-deleted (a view to be computed anew) or as touched (a base)."""
+        """Remove every row from the new state: as over-deleted (a view that is recomputed) or as touched (a base)."""
         field, bit = (L.T_DEL, L.DEL) if as_view else (L.T_RED, L.TOUCHED)
         MACHINE.expect(self.size)
         self.reserve_list(field, self.word(field + 1) + self.size)
         MACHINE.retract(self.storage.tables, self.number, field, bit)
 
     def begin_load(self) -> None:
-        """Before every row is computed: an empty table need not list what is inserted, another lists all as deleted."""
+        """Prepare for a load: an empty table need not list insertions, another lists all rows as deleted."""
         if self.size == 0 and not self.word(L.T_BEST):
             self.spread()
             for field in (L.T_USED, L.T_NFREE, L.T_INS, L.T_CAPINS):
@@ -507,11 +508,11 @@ class Table:
     def end_load(self) -> None:
         self.set(L.T_PLAIN, 0)
         if self.word(L.T_NINS) == 0:
-            self._set_room()  # Where nothing came, nothing will be accepted either.
+            self._set_room()  # without insertions, nothing will be accepted
         self.finalize()
 
     def take_loaded(self) -> Codes:
-        """The rows of a table that is being loaded, as a copy; it is empty again afterwards."""
+        """Take the rows out of a table that is being loaded, as a copy."""
         rows = self.all_rows().copy()
         self._forget_loaded()
         return rows
@@ -525,7 +526,7 @@ class Table:
         self._set_room()
 
     def reserve_plain(self, rows: int) -> None:
-        """Room for that many rows in all, to be written from `rows_address` on before `fill` enters them."""
+        """Reserve room for `rows` rows in total, to be written from `rows_address` on before `fill` enters them."""
         if rows > self.capacity:
             self._reserve_rows(max(rows, self.capacity * 3 // 2))
 
@@ -534,8 +535,8 @@ class Table:
         return self._rows.address
 
     def fill(self, count: int) -> None:
-        """Enter the first `count` rows, distinct ones, into a table that is being loaded and is empty. Room that was
-        reserved for others is given back."""
+        """Enter the first `count` rows, which are distinct, into an empty table that is being loaded. Room reserved for
+        further rows is released."""
         self._trim_rows(count + count // _SLACK)
         self._grow_slots_for(count)
         with uninterrupted():
@@ -547,7 +548,7 @@ class Table:
             for index in self.indexes.values():
                 self._link_all(index)
         except BaseException:
-            self._forget_loaded()  # a row that an index lacks could not be taken out of it
+            self._forget_loaded()  # rows missing in an index could not be removed from it
             raise
         self._set_room()
 
@@ -557,7 +558,7 @@ class Table:
             self._grow_slots(slots)
 
     def _fill_slots(self, count: int) -> None:
-        """Enter the first `count` rows, distinct ones, into empty slots."""
+        """Enter the first `count` rows, which are distinct, into empty slots."""
         pieces = [(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE)]
 
         def enter(piece: tuple[int, int]) -> None:
@@ -570,7 +571,7 @@ class Table:
                 enter(piece)
 
     def settle(self) -> None:
-        """Turn touched rows into the net lists of deleted and inserted ones."""
+        """Compute the net lists from the touched rows."""
         words, first = self.storage.words, self._first
         touched = words[first + L.T_NRED]
         if touched == 0:
@@ -581,7 +582,7 @@ class Table:
         MACHINE.settle(self.storage.tables, self.storage.indexes, self.number)
 
     def unsettle(self) -> None:
-        """Turn what was settled back into touched rows, so that more can be staged beside them."""
+        """Turn the net lists back into touched rows, so that more rows can be staged."""
         self.bits()[self.places(L.T_RED)] |= np.uint8(L.TOUCHED)
         self.set(L.T_NDEL, 0)
         self.set(L.T_NINS, 0)
@@ -595,8 +596,7 @@ class Table:
             self._set_room()
 
     def keep_best(self, lattice: Lattice, order: TextOrder | None) -> None:
-        """Let rows that rules derive compete for the one place that their group has; `order` ranks codes that do not
-        have the order of their values."""
+        """Keep only the best row of each group; `order` ranks codes that do not have the order of their values."""
         self.spread()
         self._order = order
         self.set(L.T_GROUP, self.index_on(lattice.group(self.arity)).number)
@@ -605,7 +605,7 @@ class Table:
         self.set(L.T_BEST, L.LEAST if lattice.function == "min" else L.GREATEST)
 
     def expect_accept(self) -> None:
-        """Load the machine code that a large `accept` takes, which may fail, before the first table changes."""
+        """Load the machine code for a large `accept`, which may fail, before the first table changes."""
         words, first = self.storage.words, self._first
         MACHINE.expect(4 * (words[first + L.T_NDEL] + words[first + L.T_NINS]))
 
@@ -619,7 +619,7 @@ class Table:
         self._set_room()
 
     def _release_list(self, field: int) -> None:
-        """Give back the memory of a list that nobody reads any more."""
+        """Release the memory of a list that is no longer read."""
         self._lists[field].release()
         self.set(field, 0)
         self.set(field + 2, 0)
@@ -633,17 +633,17 @@ class Table:
 
     @property
     def is_mostly_free(self) -> bool:
-        """Test whether more places of rows are free than in use, and they are many."""
+        """Test whether many row numbers are free, and more than half of all."""
         return self.word(L.T_NFREE) > max(_LONG_LIST, self.word(L.T_USED) // 2)
 
     def give_back(self) -> None:
-        """Give back the room behind the last row in use. Nobody may read freed rows by number any more."""
+        """Release the room after the last row in use. Freed rows can no longer be read by number."""
         MACHINE.drop_last_rows(self.storage.tables, self.number)
         self._trim_rows(max(self.word(L.T_USED) * 3 // 2, _LONG_LIST))
         self._set_room()
 
     def wipe(self) -> None:
-        """Take out every row of a table in which no state before the transaction has any."""
+        """Remove every row of a table that was empty before the transaction."""
         if self.word(L.T_NINS) * _SPARSE < self.word(L.T_NSLOTS):
             self.rollback()
             return
@@ -655,26 +655,26 @@ class Table:
         self._set_room()
 
     def add_shared(self, added: int, holes: Sequence[tuple[int, int]]) -> None:
-        """After workers inserted rows side by side: close the holes in the numbers and count the rows."""
+        """After a parallel insertion, close the holes in the row numbers and count the rows."""
         for first, end in sorted(holes, reverse=True):
             MACHINE.close_holes(self.storage.tables, self.number, first, end)
         self.set(L.T_LIVE, self.size + added)
         self.set(L.T_NINS, self.word(L.T_NINS) + added)
         self._set_room()
 
-    # ---- scratch: a table used as a plain buffer of rows ---------------------------------------------------
+    # ---- scratch: a table as a plain buffer of rows --------------------------------------------------------
 
     def grow_scratch(self) -> None:
         self._reserve_rows(max(1024, self.capacity * 2))
         self.set(L.T_ROOM, self.capacity - self.word(L.T_USED))
 
     def empty_scratch(self) -> None:
-        """Forget rows that a run which failed has left behind."""
+        """Drop the rows that a failed run has left."""
         self.set(L.T_USED, 0)
         self.set(L.T_ROOM, self.capacity)
 
     def take_scratch(self) -> Codes:
-        """The buffered rows, as a copy; the buffer is empty afterwards."""
+        """Take the rows out of the buffer, as a copy."""
         rows = self.all_rows().copy()
         self.empty_scratch()
         return rows
@@ -688,7 +688,7 @@ class Table:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def listed(self, field: int, count: int | None = None) -> Codes:
-        """The rows of a list, as a copy; with `count`, of a list that was accepted but not overwritten since."""
+        """The rows of a list, as a copy; with `count`, of a list that was accepted and not overwritten since."""
         count = self.word(field + 1) if count is None else count
         if count == 0:
             return np.empty((0, self.arity), np.int64)
@@ -708,7 +708,7 @@ class Table:
         return self._lists[field].view(np.int32, count).copy()
 
     def set_places(self, field: int, places: NDArray[np.int32]) -> None:
-        """Let a list hold these row numbers."""
+        """Set the row numbers of a list."""
         if len(places):
             self.reserve_list(field, len(places))
             self._lists[field].view(np.int32, len(places))[:] = places
@@ -722,14 +722,14 @@ class Table:
         return rows
 
     def codes_in(self, column: int) -> Codes:
-        """The codes that rows have in a column, some of them more than once."""
+        """The codes of the rows in a column, with repetitions."""
         if self.cells is not None:
             return self.cells.codes_in(column)
         codes: Codes = self.all_rows()[:, column][self.bits() != 0]
         return codes
 
     def all_rows(self) -> Codes:
-        """Every row place in use or freed, over the table's own memory; not of a dense table."""
+        """All rows, in use or freed, over the table's own memory; not for a dense table."""
         assert self.cells is None, "a dense table has no rows in memory"
         used = self.word(L.T_USED)
         return self._rows.view(np.int64, used * self.arity).reshape(used, self.arity)
@@ -763,7 +763,7 @@ class Table:
             room = count
 
     def row_numbers(self, codes: Codes, mask: int) -> NDArray[np.int32]:
-        """For each row the place it has in the state, or -1."""
+        """For each row its number if it is in the state, else -1."""
         codes = np.ascontiguousarray(codes)
         found = np.empty(len(codes), np.int32)
         MACHINE.expect(10 * len(codes))
@@ -787,7 +787,7 @@ class Table:
 
 
 def _doubled(size: int) -> int:
-    """The next power of two, so that a buffer growing by steps is copied rarely."""
+    """The next power of two, so that a growing buffer is rarely copied."""
     return 1 << max(10, (size - 1).bit_length())
 
 

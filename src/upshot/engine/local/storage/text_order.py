@@ -1,33 +1,27 @@
-"""Ranks of text values by code, so that the kernel can compare them: the codes themselves have no order."""
+"""Ranks of text values by code, so that the kernel can compare them: the codes are not ordered."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from upshot.engine.local.kernel.memory import Account, Buffer, store8
 
+if TYPE_CHECKING:
+    from upshot.engine.local.storage.codec import Dictionary
+
 _TOP = 1 << 62
 _MANY = 8
-"""All values are ranked again if the unranked ones are more than one in this many."""
-
-
-class Texts(Protocol):
-    """The values by code, and those that were given a code since they were last ranked."""
-
-    codes: dict[str, int]
-    unranked: list[int] | None
-    values: list[str]
-    sweeps: int
+"""All values are ranked again if more than one in this many is unranked."""
 
 
 class TextOrder:
-    """`address` is of two words that do not move: where the ranks stand, one word a code, and how many there are. A
-    rank of 0 is unknown. Between two neighbors there is room for others, until all are ranked anew."""
+    """Ranks with gaps, so that new values fit between neighbors until all are ranked again. `address` is that of two
+    words that do not move: the address of the ranks, one word per code, and their number. Rank 0 means unknown."""
 
-    def __init__(self, texts: Texts, account: Account | None = None) -> None:
+    def __init__(self, texts: Dictionary, account: Account | None = None) -> None:
         self._texts = texts
         self._words, self._ranks = Buffer(16), Buffer(account=account)
         self.address = self._words.address
@@ -49,7 +43,7 @@ class TextOrder:
                 return
 
     def _rank(self, text: str, code: int) -> bool:
-        """Put one value between its neighbors, if there is room."""
+        """Rank one value between its neighbors; return whether there was room."""
         place = bisect_left(self._sorted, text)
         ranks = self._ranks.view(np.int64, len(self._texts.values))
         below = int(ranks[self._texts.codes[self._sorted[place - 1]]]) if place else 0

@@ -102,7 +102,7 @@ class DriverCopy(LocalEngine):
 
     def start(self) -> None:
         """Accept the program as it is, with no rows."""
-        self._now.afresh = frozenset()
+        self._now.redefined = frozenset()
         for component in self._now.components:
             component.fresh = False
         self.accept()
