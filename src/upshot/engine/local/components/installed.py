@@ -19,7 +19,7 @@ from upshot.plan.program_plan import ProgramPlan
 
 if TYPE_CHECKING:
     from upshot.engine.local.queries.on_demand import LocalOnDemandViews
-    from upshot.engine.local.queries.questions import Questions
+    from upshot.engine.local.queries.prepared_queries import PreparedQueries
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class LocalProgram:
     screening: Screening | None = None
     redefined: frozenset[str] = frozenset()
     """Views on demand that the open definition added or redefined."""
-    questions: Questions | None = None
+    prepared: PreparedQueries | None = None
     together: dict[int, dict[str, Together]] = field(default_factory=dict)
     """The group of each component without rounds, by level and by name; made when a change reaches several of them."""
 
@@ -76,15 +76,15 @@ class LocalProgram:
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in all rules."""
-        single = (each for each in (self.on_demand, self.screening, self.questions) if each is not None)
+        single = (each for each in (self.on_demand, self.screening, self.prepared) if each is not None)
         for rules in (*self.components, *self.groups(), *single):
             yield from rules.texts()
 
-    def questions_of(self, storage: Storage) -> Questions:
+    def prepared_queries(self, storage: Storage) -> PreparedQueries:
         """The prepared queries of this program."""
-        if self.questions is None:
-            self.questions = queries.questions.Questions(storage)
-        return self.questions
+        if self.prepared is None:
+            self.prepared = queries.prepared_queries.PreparedQueries(storage)
+        return self.prepared
 
 
 def same_shape(one: Schema, other: Schema) -> bool:
@@ -126,8 +126,8 @@ def drop(installed: LocalProgram, storage: Storage, keep: LocalProgram) -> None:
         installed.on_demand.release()
     if installed.screening is not None:
         installed.screening.release()
-    if installed.questions is not None:
-        installed.questions.release()
+    if installed.prepared is not None:
+        installed.prepared.release()
     kept = {id(table) for table in keep.tables.values()}
     for table in installed.tables.values():
         if id(table) not in kept:

@@ -19,8 +19,8 @@ from upshot.engine.work import ViewWork, Work
 
 @dataclass(slots=True)
 class Visits:
-    """One propagation. `staged` gets the views that changed, or may have changed if a visit fails; `visited` gets the
-    visited components."""
+    """The visits of one propagation. `staged` gets the views that changed, or may have changed if a visit fails;
+    `visited` gets the visited components."""
 
     installed: LocalProgram
     staged: set[str]

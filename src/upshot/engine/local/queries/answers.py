@@ -13,8 +13,8 @@ from upshot.core.schema import Schema
 from upshot.engine.local.components.installed import LocalProgram
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.queries.demand_run import DemandRun
+from upshot.engine.local.queries.prepared_queries import PreparedQuery, QueryInputs
 from upshot.engine.local.queries.queries import LocalQuery
-from upshot.engine.local.queries.questions import Given, LocalDemandQuery
 from upshot.engine.local.storage.codec import Codec, Misfit
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
@@ -46,14 +46,16 @@ class Answers:
         self._storage, self._codec, self._runner = storage, codec, runner
         self.work = ViewWork()
 
-    def answer(self, schema: Schema, clauses: tuple[Clause, ...], given: Given, helpers: Mapping[str, Schema]) -> Codes:
-        """The rows that the clauses derive for the head. Joins start at `given` relations, which are small; of derived
+    def answer(
+        self, schema: Schema, clauses: tuple[Clause, ...], inputs: QueryInputs, helpers: Mapping[str, Schema]
+    ) -> Codes:
+        """The rows that the clauses derive for the head. Joins start at `inputs` relations, which are small; of derived
         relations (the `helpers`, aggregates, unstored views) only the needed rows are computed."""
         views = self._installed.on_demand
         reaches = views is not None and views.reaches(clauses)
         if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
             return views.started.answer(schema, clauses)
-        if not (reaches or given or helpers):
+        if not (reaches or inputs or helpers):
             query = LocalQuery(
                 self._installed.schemas, self._installed.tables, self._storage, self._codec, self._runner, self._state
             )
@@ -63,49 +65,51 @@ class Answers:
                 self.work = query.work
                 return codes
 
-        def make(tables: Mapping[str, Table]) -> LocalDemandQuery:
-            return self._question(schema, clauses, {name: each for name, (each, _) in given.items()}, tables, helpers)
+        def make(tables: Mapping[str, Table]) -> PreparedQuery:
+            return self._prepared(schema, clauses, {name: each for name, (each, _) in inputs.items()}, tables, helpers)
 
-        if given:
-            codes, self.work = self._installed.questions_of(self._storage).answer(schema.name, clauses, given, make)
+        if inputs:
+            codes, self.work = self._installed.prepared_queries(self._storage).answer(
+                schema.name, clauses, inputs, make
+            )
             return codes
-        question = make({})
+        prepared = make({})
         try:
-            codes, self.work = question.answer({})
+            codes, self.work = prepared.answer({})
             return codes
         finally:
-            question.release(self._storage)
+            prepared.release(self._storage)
 
-    def _question(
-        self, schema: Schema, clauses: tuple[Clause, ...], given: Mapping[str, Schema], tables: Mapping[str, Table],
+    def _prepared(
+        self, schema: Schema, clauses: tuple[Clause, ...], inputs: Mapping[str, Schema], tables: Mapping[str, Table],
         helpers: Mapping[str, Schema],
-    ) -> LocalDemandQuery:  # fmt: skip
+    ) -> PreparedQuery:  # fmt: skip
         plan, views = self._installed.plan, self._installed.on_demand
         normal = plan.normal if plan is not None else CheckedProgram({}, (), {}, ())
-        question, program = query_clauses(
-            normal, views.unstored if views is not None else (), schema, clauses, state=self._state, inputs=given,
+        prepared, program = query_clauses(
+            normal, views.unstored if views is not None else (), schema, clauses, state=self._state, inputs=inputs,
             helpers=helpers,
         )  # fmt: skip
         run = DemandRun(
-            question.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
+            prepared.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
             self._runner, memo=self._memo,
         )  # fmt: skip
-        return LocalDemandQuery(clauses, run, tables, question.answers[schema.name])
+        return PreparedQuery(clauses, run, tables, prepared.answers[schema.name])
 
 
 def selected_rows(
-    given: Mapping[str, tuple[Schema, Codes]], clauses: Iterable[Clause], codec: Codec
+    inputs: Mapping[str, tuple[Schema, Codes]], clauses: Iterable[Clause], codec: Codec
 ) -> dict[str, tuple[Schema, Codes]]:
-    """The `given` relations of a query without rows that no literal matches, by its constants."""
-    found = dict(given)
-    if all(len(codes) <= _FEW for _, codes in given.values()):
+    """The `inputs` relations of a query without rows that no literal matches, by its constants."""
+    found = dict(inputs)
+    if all(len(codes) <= _FEW for _, codes in inputs.values()):
         return found
     used: dict[str, list[Atom]] = {}
     for clause in clauses:
         for literal in clause.body:
             for atom in atoms(literal):
                 used.setdefault(atom.relation, []).append(atom)
-    for name, (schema, codes) in given.items():
+    for name, (schema, codes) in inputs.items():
         if len(codes) > _FEW:
             found[name] = (schema, _matching(codes, schema, used.get(name, ()), codec))
     return found

@@ -96,7 +96,7 @@ class DemandRun:
         self._all = _Tables(storage, self.own.values())
         self._places = {name: place for place, name in enumerate(self.own)}
         held = [program.relations[name].origin for name in self.own]
-        self._asked = np.array([each is RowOrigin.BINDINGS for each in held], np.bool_)
+        self._bindings = np.array([each is RowOrigin.BINDINGS for each in held], np.bool_)
         self._answers = np.array([each is RowOrigin.ANSWERS for each in held], np.bool_)
         self._set_passes(groups_of(program))
         results = {program.net(view, sign) for view in program.views for sign in ("plus", "minus")}
@@ -224,7 +224,7 @@ class DemandRun:
     def _counted(self) -> tuple[int, int]:
         """The numbers of queried bindings and of answers."""
         sizes = self._all.words(T_LIVE)
-        return int(sizes[self._asked].sum()), int(sizes[self._answers].sum())
+        return int(sizes[self._bindings].sum()), int(sizes[self._answers].sum())
 
     # ---- results -------------------------------------------------------------------------------------------
 

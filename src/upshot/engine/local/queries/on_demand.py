@@ -58,7 +58,7 @@ class LocalOnDemandViews:
         """True if active rules have several turns in the open transaction; then more changes can trigger them."""
         self.started = StartedViews(plan, tables, storage, codec, runner)
         self._runs: dict[object, DemandRun] = {}
-        self._questions: dict[tuple[str, str, str], DemandQuery] = {}
+        self._queries: dict[tuple[str, str, str], DemandQuery] = {}
         self._experience = Experience()
 
     @property
@@ -81,31 +81,31 @@ class LocalOnDemandViews:
 
     # ---- changes -------------------------------------------------------------------------------------------
 
-    def propagate(self, changed: Collection[str], afresh: Mapping[str, Codes]) -> tuple[dict[str, Change], ViewWork]:
-        """Compute the net changes of all views and update stored copies. `afresh` are redefined views with their rows
+    def propagate(self, changed: Collection[str], redefined: Mapping[str, Codes]) -> tuple[dict[str, Change], ViewWork]:
+        """Compute the net changes of all views and update stored copies. `redefined` maps redefined views to their rows
         before, which are compared with the new ones."""
         found: dict[str, Change] = {}
         work = ViewWork()
         situation = self._situation(changed)
         decision = self._decision(situation)
         if decision.recompute and self._following is None:
-            shown = self.strategies.keys() & self._plan.source.schemas.keys() - afresh.keys()
-            afresh = {**{view: self.rows(view, work=work) for view in shown}, **afresh}
-        elif not self.strategies.keys() <= afresh.keys():
-            found, work = self.changes(changed, afresh)
+            shown = self.strategies.keys() & self._plan.source.schemas.keys() - redefined.keys()
+            redefined = {**{view: self.rows(view, work=work) for view in shown}, **redefined}
+        elif not self.strategies.keys() <= redefined.keys():
+            found, work = self.changes(changed, redefined)
             self._experience.followed(situation, work.probed + work.derived)
             for view in found.keys() & self._plan.on_demand.kept:
                 plus, minus = found[view]
                 self._tables[view].stage(minus, insert=False)
                 self._tables[view].stage(plus, insert=True)
                 self._tables[view].settle()
-        shown = afresh.keys() & self._plan.source.schemas.keys()
+        shown = redefined.keys() & self._plan.source.schemas.keys()
         rows = {view: self.rows(view, "new", work=work) for view in shown}
         for view in shown:
-            found[view] = difference(rows[view], afresh[view])
+            found[view] = difference(rows[view], redefined[view])
             self._replace(view, rows[view])
-        for view in afresh.keys() - shown:
-            self._replace(view, afresh[view])
+        for view in redefined.keys() - shown:
+            self._replace(view, redefined[view])
         if decision.recompute and shown:
             self._experience.computed(situation.read + situation.view_rows, work.probed + work.derived)
         work.decision = str(decision)
@@ -155,8 +155,8 @@ class LocalOnDemandViews:
         """Test whether the views follow the open definition by rules."""
         return self._following is not None
 
-    def changes(self, changed: Collection[str], afresh: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
-        """The net insertions and deletions of the views not in `afresh`, from the staged changes of stored
+    def changes(self, changed: Collection[str], redefined: Collection[str]) -> tuple[dict[str, Change], ViewWork]:
+        """The net insertions and deletions of the views not in `redefined`, from the staged changes of stored
         relations."""
         signs = {
             name: frozenset(sign for sign, field in _LISTS.items() if self._tables[name].word(field + 1))
@@ -165,21 +165,21 @@ class LocalOnDemandViews:
         following, self._following = self._following, None
         several = self.several_turns
         run = self._run(
-            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(afresh), several),
+            ("rules",) if following is not None else ("changes", tuple(signs.items()), frozenset(redefined), several),
             lambda: (
                 following
                 or change_program(
-                    self._plan, self._optimizations, changed=signs, redefined=afresh, several_turns=several
+                    self._plan, self._optimizations, changed=signs, redefined=redefined, several_turns=several
                 )
             ),
         )
-        given = {
+        inputs = {
             name: self._tables[meaning.relation].listed(_LISTS[meaning.state])
             for name, meaning in run.program.relations.items()
             if meaning.origin is RowOrigin.CHANGE and meaning.relation in signs
         }
         try:
-            work = run.run(given)
+            work = run.run(inputs)
             found = {view: self._net(run, view) for view in run.program.views if view in self._plan.source.schemas}
         finally:
             self._clear(run)
@@ -202,7 +202,7 @@ class LocalOnDemandViews:
         if self.started.can_give(view, state):
             return self.started.rows(view, work)
         arity = self._plan.normal.schemas[view].arity
-        return self.asked(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
+        return self.rows_for(view, "f" * arity, np.empty((1, 0), np.int64), state, work=work)
 
     def has(self, view: str, codes: Codes) -> NDArray[np.bool_]:
         """Test which of the rows are in the view; only rows needed to prove them are computed."""
@@ -219,33 +219,33 @@ class LocalOnDemandViews:
             if type.nullable:
                 missing[:, place] = values[:, place] == null_code(type)
         if not missing.any():
-            return self.asked(view, self._adornment(view, columns), values, state)
+            return self.rows_for(view, self._adornment(view, columns), values, state)
         found = []
         for pattern in np.unique(missing, axis=0):
             known = [place for place, null in enumerate(pattern) if not null]
             some = np.unique(values[(missing == pattern).all(axis=1)][:, known], axis=0)
-            found.append(self.asked(view, self._adornment(view, [columns[place] for place in known]), some, state))
+            found.append(self.rows_for(view, self._adornment(view, [columns[place] for place in known]), some, state))
         return np.unique(np.concatenate(found), axis=0)
 
     def _adornment(self, view: str, columns: Collection[int]) -> str:
         return "".join("b" if place in columns else "f" for place in range(self._plan.normal.schemas[view].arity))
 
-    def asked(
+    def rows_for(
         self, view: str, adornment: str, bindings: Codes, state: str = "old", *, work: ViewWork | None = None
     ) -> Codes:
         """The rows of a view in a state that have one of the bindings in the columns that the adornment binds, and
         other rows computed for them."""
         key = (view, state, adornment)
-        if key not in self._questions:
-            self._questions[key] = query_views(self._plan.normal, self.strategies, {view: adornment}, state)
-        question = self._questions[key]
-        run = self._run(key, lambda: question.program)
+        if key not in self._queries:
+            self._queries[key] = query_views(self._plan.normal, self.strategies, {view: adornment}, state)
+        query = self._queries[key]
+        run = self._run(key, lambda: query.program)
         try:
-            insert_rows(run.own[question.bindings[view]], bindings)
+            insert_rows(run.own[query.bindings[view]], bindings)
             done = run.run({})
             if work is not None:
                 work.add(done)
-            return run.rows(question.answers[view])
+            return run.rows(query.answers[view])
         finally:
             self._clear(run)
 

@@ -128,7 +128,7 @@ class DemandCopy(DriverCopy):
         try:
             self._settled(self.sources if state == "new" else {})
             with self._bounded(view):
-                return self.piece(schema, self._views.asked(view, adornment, codes, state, work=work))
+                return self.piece(schema, self._views.rows_for(view, adornment, codes, state, work=work))
         finally:
             self.rollback()
 

@@ -15,7 +15,7 @@ from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 
 Codes = NDArray[np.int64]
-Given = Mapping[str, tuple[Schema, Codes]]
+QueryInputs = Mapping[str, tuple[Schema, Codes]]
 """The input relations of a query, with their rows."""
 
 MOST_ROOM = 1 << 18
@@ -29,80 +29,80 @@ def fill(table: Table, codes: Codes) -> None:
 
 
 @dataclass(slots=True)
-class LocalDemandQuery:
+class PreparedQuery:
     """The rules of a prepared query, and the tables of its inputs; all tables are empty between two answers."""
 
     clauses: tuple[Clause, ...]
     run: DemandRun
-    given: Mapping[str, Table]
+    inputs: Mapping[str, Table]
     head: str
 
-    def answer(self, given: Given) -> tuple[Codes, ViewWork]:
+    def answer(self, inputs: QueryInputs) -> tuple[Codes, ViewWork]:
         try:
-            for name, table in self.given.items():
-                fill(table, given[name][1])
+            for name, table in self.inputs.items():
+                fill(table, inputs[name][1])
             work = self.run.run({})
             return self.run.rows(self.head), work
         finally:
             self.run.clear()
-            for table in self.given.values():
+            for table in self.inputs.values():
                 table.retract_all(as_view=False)
                 table.settle()
                 table.accept()
 
     @property
     def room(self) -> int:
-        return self.run.capacity + sum(table.capacity for table in self.given.values())
+        return self.run.capacity + sum(table.capacity for table in self.inputs.values())
 
     def release(self, storage: Storage) -> None:
         self.run.release()
-        for table in self.given.values():
+        for table in self.inputs.values():
             storage.drop(table)
 
 
 @dataclass(slots=True)
-class Questions:
+class PreparedQueries:
     """The prepared queries of one program, by the name of the head."""
 
     storage: Storage
-    _made: dict[str, LocalDemandQuery] = field(default_factory=dict)
+    _made: dict[str, PreparedQuery] = field(default_factory=dict)
 
     def answer(
         self,
         head: str,
         clauses: tuple[Clause, ...],
-        given: Given,
-        make: Callable[[Mapping[str, Table]], LocalDemandQuery],
+        inputs: QueryInputs,
+        make: Callable[[Mapping[str, Table]], PreparedQuery],
     ) -> tuple[Codes, ViewWork]:
         """The answer to a query; `make` prepares it over tables for its inputs, if it is not prepared yet."""
-        question = self._made.get(head)
-        if question is None or question.clauses != clauses:
+        query = self._made.get(head)
+        if query is None or query.clauses != clauses:
             self._forget(head)
-            tables = {name: self.storage.create(schema.arity) for name, (schema, _) in given.items()}
+            tables = {name: self.storage.create(schema.arity) for name, (schema, _) in inputs.items()}
             try:
-                question = self._made[head] = make(tables)
+                query = self._made[head] = make(tables)
             except BaseException:
                 for table in tables.values():
                     self.storage.drop(table)
                 raise
         try:
-            return question.answer(given)
+            return query.answer(inputs)
         except BaseException:
             self._forget(head)
             raise
         finally:
-            if head in self._made and question.room > MOST_ROOM:
+            if head in self._made and query.room > MOST_ROOM:
                 self._forget(head)
 
     def _forget(self, head: str) -> None:
-        question = self._made.pop(head, None)
-        if question is not None:
-            question.release(self.storage)
+        query = self._made.pop(head, None)
+        if query is not None:
+            query.release(self.storage)
 
     def texts(self) -> Iterator[int]:
         """The codes of text constants in the rules."""
-        for question in self._made.values():
-            yield from question.run.texts()
+        for query in self._made.values():
+            yield from query.run.texts()
 
     def release(self) -> None:
         for head in list(self._made):
