@@ -99,14 +99,14 @@ def test_a_transaction_without_a_statement_takes_few_calls(db: upshot.Database) 
             pass
 
     nothing()
-    assert calls_of(nothing).total() <= 110
+    assert calls_of(nothing).total() <= 95
 
 
 def test_one_inserted_row_takes_few_calls_and_no_machinery_of_rules(db: upshot.Database) -> None:
     calls = calls_of(lambda: insert(db, 20, 21))
     outside = sum(count for file, count in calls.items() if "/engine/local/kernel/" not in file)
-    assert calls.total() <= 620
-    assert outside <= 460
+    assert calls.total() <= 550
+    assert outside <= 390
     assert not [file for file in calls if "/active/" in file or "/reasons/" in file or "/store/" in file]
 
 

@@ -18,7 +18,7 @@ import upshot
 from tests.engine.kernels import dense, kernel
 from upshot.core.rows import Rows
 from upshot.database import commit
-from upshot.database.durable import durable
+from upshot.database.durable import opening
 from upshot.engine.local import warm
 from upshot.engine.local.kernel import crew, machine, threads
 from upshot.engine.local.kernel.code_cache import Compilation
@@ -227,7 +227,7 @@ def test_a_database_for_which_there_are_no_resources_is_an_error_by_name(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(durable, "_restored", fail)
+    monkeypatch.setattr(opening, "_restored", fail)
     with pytest.raises(upshot.EngineError, match="opening the database") as raised:
         upshot.connect(tmp_path / "store")
     assert (raised.value.code, "ulimit" in raised.value.help) == (code, True)

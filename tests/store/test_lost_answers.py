@@ -11,7 +11,7 @@ import pytest
 import upshot
 from tests.store.faults import Disk
 from tests.store.stores import PATHS, state
-from upshot.database.durable import durable
+from upshot.database.durable import opening
 from upshot.spark.delta import DeltaTarget
 from upshot.spark.lake_path import LakePath
 from upshot.spark.location import LocalFiles, uri_of
@@ -63,7 +63,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     def opened(path: Path, retention: Retention, session: Any) -> Any:
         return open_lake_store(LakePath(uri_of(path), LocalFiles()), session, retention)
 
-    monkeypatch.setattr(durable, "_opened", opened)
+    monkeypatch.setattr(opening, "_opened", opened)
     monkeypatch.setattr(record_table, "reaches", lambda session, path: DeltaTarget(path.uri))
     return Wire(monkeypatch)
 

@@ -31,6 +31,8 @@ def input_rows(schema: Schema, rows: Any, engine: Engine | None = None) -> Any:
 
     Values are not checked here; the engine compares them with the column types.
     """
+    if isinstance(rows, list):
+        return list(_tuples(schema, rows))
     if isinstance(rows, Rows):
         return list(rows)
     if is_path(rows):
