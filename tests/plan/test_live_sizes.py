@@ -10,8 +10,12 @@ import pytest
 import upshot
 from tests.engine.kernels import both_forms, kernel
 from tests.plan.plans import Given, changes, declared, steps
+from upshot.engine.local.components import component
 from upshot.engine.local.components.phases import LocalStatistics
 from upshot.engine.local.storage.storage import Storage
+from upshot.plan.component_plans import stage_plans
+from upshot.plan.program_plan import ComponentPlan
+from upshot.plan.rule_plan import RulePlan
 
 POINTS_TO = """
 .decl new_object(v: symbol, o: symbol)
@@ -55,6 +59,38 @@ def test_a_load_from_empty_probes_in_proportion_to_what_it_derives(form: str) ->
         assert tx.stats.derived > 1000
         assert tx.stats.probed <= 20 * tx.stats.derived
         db.verify()
+
+
+def times_planned(monkeypatch: pytest.MonkeyPatch, text: str, rows: dict[str, list[tuple[str, ...]]]) -> int:
+    """The number of times that a load plans its rules."""
+    stages: list[str] = []
+
+    def counted(plan: ComponentPlan, stage: str, statistics: LocalStatistics) -> list[RulePlan]:
+        stages.append(stage)
+        return stage_plans(plan, stage, statistics)
+
+    monkeypatch.setattr(component, "stage_plans", counted)
+    with upshot.connect() as db:
+        db.define(text)
+        stages.clear()
+        with db.transaction() as tx:
+            for relation, given in rows.items():
+                tx.insert(relation, given)
+        planned = stages.count("load")
+        db.verify()
+    return planned
+
+
+def test_rounds_that_look_up_only_relations_of_one_size_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear = """
+    .decl edge(x: symbol, y: symbol)
+    .decl sg(x: symbol, y: symbol)
+    sg(X, Y) :- edge(P, X), edge(P, Y), X != Y.
+    sg(X, Y) :- edge(A, X), sg(A, B), edge(B, Y).
+    """
+    tree = [(f"n{(child - 1) // 2}", f"n{child}") for child in range(1, 127)]
+    assert times_planned(monkeypatch, linear, {"edge": tree}) == 1
+    assert times_planned(monkeypatch, POINTS_TO, points_to(600, seed=7)) > 1
 
 
 def test_a_body_is_never_started_with_a_cross_product_where_a_connected_probe_exists() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
@@ -191,6 +191,17 @@ class RulePlan:
         lines += [f"    {_step(step)}{notes.get(place, '')}" for place, step in enumerate(self.steps)]
         lines.append(f"    {self.action.value} {self.head}({', '.join(map(print_term, self.arguments))})")
         return "\n".join(lines)
+
+
+def rounds_read(plans: Iterable[RulePlan], relations: Collection[str]) -> bool:
+    """Test whether a plan that runs in rounds looks up rows of one of the relations, beside those that drive it."""
+    return any(
+        step.match.relation in relations if isinstance(step, Probe) else step.relation in relations
+        for plan in plans
+        if not plan.seed
+        for step in plan.steps
+        if isinstance(step, Probe | Absent)
+    )
 
 
 def about(rows: float) -> str:

@@ -22,7 +22,7 @@ from upshot.plan.component_plans import seeds_of, stage_plans
 from upshot.plan.cost import FEW, Experience, Situation, decide, estimate
 from upshot.plan.program_plan import ComponentPlan
 from upshot.plan.rule_changes import RuleChange
-from upshot.plan.rule_plan import Action, Change, RulePlan, about
+from upshot.plan.rule_plan import Action, Change, RulePlan, about, rounds_read
 from upshot.plan.walks import walk_of
 from upshot.strategies.strategy import Procedure, Stores
 from upshot.syntax.ast import Atom
@@ -368,8 +368,10 @@ class LocalComponent:
 
     def _run(self, stage: str, grows: Change | None, work: ViewWork) -> None:
         numbered = {table.number: table for _, table in self.views}
-        replan = partial(self._phase, stage)
-        self._runner.run(replan(), self.views, grows, numbered, work, replan=replan)
+        phase = self._phase(stage)
+        # Only the component's own relations change size during the rounds.
+        replan = partial(self._phase, stage) if rounds_read(phase.plans, self.plan.views) else None
+        self._runner.run(phase, self.views, grows, numbered, work, replan=replan)
 
     def _phase(self, stage: str) -> Phase:
         return self._phases.phase(stage, lambda: self.plans(stage), self._tables, self._schemas, self.read_or_written)
