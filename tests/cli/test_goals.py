@@ -39,6 +39,16 @@ def test_a_run_by_magic_sets_probes_for_the_rows_asked_for_only() -> None:
     assert db._state.engine.query_work.derived < 200
 
 
+def test_a_definition_with_facts_computes_no_view_without_subscribers() -> None:
+    text = SAME_GENERATION + '.pragma "magic-transform" "*"\n'
+    facts = "".join(f"parent({node}, {node // 2}).\n" for node in range(2, 1 << 8))
+    db = package.connect()
+    db.define(text + facts + "".join(f".view {view} materialized=false events=none\n" for view in unstored(text)))
+    assert db._state.engine.work.derived == 0
+    assert len(db.query("answer(Y)")) == 16
+    assert db._state.engine.query_work.derived < 200
+
+
 def test_explain_lists_the_views_that_a_run_does_not_store(tmp_path: Path, upshot: Callable[..., Ended]) -> None:
     (tmp_path / "sg.dl").write_text(SAME_GENERATION)
     told = upshot("explain", tmp_path / "sg.dl")

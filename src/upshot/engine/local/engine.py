@@ -269,7 +269,11 @@ class LocalEngine:
             return {}
         with self._bounded(", ".join(view for layer in reached for view in layer)), visits.on_demand(views.strategies):
             self._staged.update(views.copied)
-            found, done = views.propagate(changed, {view: self._rows_before(view) for view in installed.redefined})
+            before = {
+                view: self._rows_before(view) if views.reports(view) else self._no_rows(view)
+                for view in installed.redefined
+            }
+            found, done = views.propagate(changed, before)
         self.work.components += len(reached)
         self.work.add(done)
         self.work.views[", ".join(views.strategies)] = done
@@ -281,12 +285,15 @@ class LocalEngine:
 
     def _rows_before(self, view: str) -> Codes:
         """The rows that a view had before the open definition, if its columns have the same types."""
-        before, arity = self._before, self._now.schemas[view].arity
+        before = self._before
         if before is None or view not in before.tables or not same_shape(before.schemas[view], self._now.schemas[view]):
-            return np.empty((0, arity), np.int64)
+            return self._no_rows(view)
         if before.on_demand is not None and view in before.on_demand.unstored:
             return before.on_demand.rows(view)
         return before.tables[view].in_state(OLD)
+
+    def _no_rows(self, view: str) -> Codes:
+        return np.empty((0, self._now.schemas[view].arity), np.int64)
 
     def _visits(self) -> Visits:
         now = self._now

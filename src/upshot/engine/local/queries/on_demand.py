@@ -99,7 +99,7 @@ class LocalOnDemandViews:
                 self._tables[view].stage(minus, insert=False)
                 self._tables[view].stage(plus, insert=True)
                 self._tables[view].settle()
-        shown = redefined.keys() & self._plan.source.schemas.keys()
+        shown = {view for view in redefined.keys() & self._plan.source.schemas.keys() if self.reports(view)}
         rows = {view: self.rows(view, "new", work=work) for view in shown}
         for view in shown:
             found[view] = difference(rows[view], redefined[view])
@@ -111,6 +111,12 @@ class LocalOnDemandViews:
         work.decision = str(decision)
         self._found = found
         return found, work
+
+    def reports(self, view: str) -> bool:
+        """Test whether changes of the view are computed: they are reported, or change its stored copy."""
+        if view in self.copied or not self._optimizations.event_paths:
+            return True
+        return view in self._plan.needed_changes(several_turns=self.several_turns)
 
     def forget_changes(self) -> None:
         """Forget the changes of the last propagation, since its transaction continues."""
