@@ -13,8 +13,8 @@ import pytest
 from tests.service.bank import HIDDEN_NAMES, HIDDEN_VALUES, served
 from tests.service.serving import Running
 from tests.service.test_scopes import PEOPLE, _without_ids, _without_ordinary_words, send
-from upshot.service.app import ANYBODY, KNOWN_SENDERS
-from upshot.service.feed import commit_stream
+from upshot.service.app import WITH_TOKEN, WITHOUT_TOKEN
+from upshot.service.feed import commits
 
 OPEN = {"/", "/page/{name}", "/session", "/healthz", "/readyz", "/docs", "/openapi.json"}
 """What is answered to whoever asks; every other route needs to know who it is."""
@@ -29,7 +29,7 @@ PARAMETERS = (
 FORMS = ("*/*", "application/json", "application/x-ndjson", "text/event-stream", "application/vnd.apache.arrow.stream")
 
 
-def routes(routers: tuple[Any, ...] = (*KNOWN_SENDERS, *ANYBODY)) -> list[tuple[str, str]]:
+def routes(routers: tuple[Any, ...] = (*WITH_TOKEN, *WITHOUT_TOKEN)) -> list[tuple[str, str]]:
     """Methods and paths of all routes, those that the documentation does not list too."""
     found = [(method, route.path) for router in routers for route in router.routes for method in route.methods]
     return sorted({(method, path) for method, path in found if method != "HEAD"})
@@ -59,7 +59,7 @@ def requests(name: str) -> Iterator[tuple[str, str, Any, str]]:
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch, served(tmp_path_factory.mktemp("bank")) as running:
-        patch.setattr(commit_stream, "QUIET", 0.05)
+        patch.setattr(commits, "QUIET", 0.05)
         yield running
 
 

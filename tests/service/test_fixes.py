@@ -101,7 +101,7 @@ def test_a_row_that_comes_meanwhile_is_derived(access: Running, monkeypatch: pyt
 
     def meanwhile(*asked: Any) -> Any:
         found = looked(*asked)
-        if not found.told:
+        if not found.trees:
             with access.database.transaction() as tx:
                 tx.insert("member", [("eve", "ops")])
         return found

@@ -73,7 +73,7 @@ def test_a_thousand_selections_cost_one_look_up_for_each_row() -> None:
     chosen = [Selection("edge", (0,), (number,)) for number in range(1000)]
     for each in chosen:
         index.add(each, f"listener {each.values[0]}")
-    assert index.concerned([Counted((7, 8)), Counted((5000, 1))], [Counted((7, 9))]) == [
+    assert index.affected([Counted((7, 8)), Counted((5000, 1))], [Counted((7, 9))]) == [
         ("listener 7", [(7, 8)], [(7, 9)])
     ]
     assert Counted.looks == 3

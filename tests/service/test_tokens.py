@@ -76,7 +76,7 @@ def leave_alone(file: Path) -> None:
 def test_a_token_that_is_taken_out_of_the_file_is_good_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens_module, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(tokens_module, "_CHECK_EVERY", 0.0)
     file = write_tokens(tmp_path / "tokens.toml")
     known = Tokens(file)
     assert known.find("secret-of-reader") == TOKENS["reader"]
@@ -189,7 +189,7 @@ def test_a_wrong_token_opens_no_session(bank: Running) -> None:
 
 
 def test_a_token_that_is_replaced_takes_its_sessions_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens_module, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(tokens_module, "_CHECK_EVERY", 0.0)
     with served(tmp_path) as bank:
         held = {"cookie": sign_in(bank, "noter")[2].partition(";")[0]}
         assert bank.request("GET", "/views/public_note", headers=held)[0] == 200

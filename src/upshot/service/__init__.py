@@ -1,21 +1,21 @@
 """The monitoring service: views over HTTP, and their exact changes to subscribers.
 
-requests ─► gate ─► scopes ─┬─► reader threads (one version an answer, in bounded time)
+requests ─► gate ─► scopes ─┬─► reader threads (one version per answer, in bounded time)
              │              ├─► queue ─► writer (one thread): group of transactions ─► one fsync ─► answers ─► one task
              │              └─► streams, webhooks ◄─ hub (one thread, encodes once) ◄─ commits
-             └─ size, name, one shape of errors, log, metrics
+             └─ size limit, Host check, error format, log, metrics
 
-One process, one event loop (`service/app.py`). One thread changes the database (`writer.py`): the transactions in its
-bounded queue are committed as a group (`database/group.py`), each transaction a version of its own. The log is forced
-once, and nobody sees or is answered anything before that. Between two groups it runs one task: a what-if, or a slice of
-a search for realizations (`searches.py`), which gives way as soon as somebody waits, and goes on in a copy of its own
-after the third attempt (`database/durable/past_version.py`). Functions that rules call after a commit are waited for
-only so long (`active/caller.py`). Reads run on a few threads (`engine/time_limit.py`: the kernel and the search look at
-the clock where they can stop).
+A service is one process with one event loop (`app.py`, `service.py`). One thread changes the database
+(`writing/writer.py`): it commits the transactions of a bounded queue in groups (`database/group.py`), each transaction
+as a version. A group is one write to the log; before that write, no result is visible and no request is answered.
+Between two groups the thread runs one task: a what-if, or a slice of a search for realizations
+(`writing/searches.py`). A slice ends when a transaction waits; after the third restart a search continues in a copy of
+the database (`database/durable/past_version.py`). Functions that rules call after a commit have a time limit
+(`active/caller.py`). Reads run on a few threads with a time limit (`engine/time_limit.py`).
 
-A commit only queues itself for the hub; the hub's thread selects and encodes, once for all who follow the same part of
-a view, and the event loop wakes those who wait. A client has a place in a ring; one that falls behind it is told its
-cursor and goes on from the log, which is also where webhooks read. So a slow client costs a commit nothing. What an
-error may say to whom is decided in one place (`disclosure.py`); everything else asks `scopes.py` name by name. The page
-at `/` is a client like others. (docs/decisions/0005-the-page.md)
+A commit puts itself into the queue of the hub (`feed/hub.py`), whose thread encodes each change once for all followers
+of the same selection. A follower has a cursor in a ring of events; one that falls behind gets its cursor and resumes
+from the log, as webhooks do. So the cost of a commit does not depend on slow clients. `access/disclosure.py` decides
+which details of an error a token sees; all other answers check `access/scopes.py` for each name. The page at `/` is a
+client like any other. (docs/decisions/0005-the-page.md)
 """

@@ -1,4 +1,4 @@
-"""The application: every route over one service, and the one shape of everything that goes wrong."""
+"""The FastAPI application: the routes of a service, and the JSON format of all errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from upshot.service.wire.errors import RequestError, error_body, status_of
 from upshot.service.wire.gate import Gate
 from upshot.service.wire.shapes import DESCRIPTION, ERRORS
 
-KNOWN_SENDERS = (
+WITH_TOKEN = (
     routes_transactions.router,
     routes_realizations.router,
     routes_views.router,
@@ -45,9 +45,9 @@ KNOWN_SENDERS = (
     routes_explanations.router,
     routes_insight.router,
 )
-"""Routes that answer nobody who is not known, before anything of the request is looked at."""
+"""Routes that require a token, before they read the request."""
 
-ANYBODY = (
+WITHOUT_TOKEN = (
     routes_session.router,
     routes_health.router,
     routes_docs.router,
@@ -78,15 +78,16 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(Error, _refused)
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for router in KNOWN_SENDERS:
-        app.include_router(router, dependencies=[Depends(_known)], responses=ERRORS)
-    for router in ANYBODY:
+    for router in WITH_TOKEN:
+        app.include_router(router, dependencies=[Depends(_checked)], responses=ERRORS)
+    for router in WITHOUT_TOKEN:
         app.include_router(router)
     app.add_middleware(Gate, service=service)
     return app
 
 
-async def _known(request: Request) -> None:
+async def _checked(request: Request) -> None:
+    """Reject unknown senders and unknown query parameters."""
     request.app.state.service.scopes(request)
     route: APIRoute = request.scope["route"]
     require_parameters(request.query_params.keys(), _parameters(route.dependant))
@@ -123,7 +124,7 @@ async def _unrouted(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Answer an invalid request without repeating its content: it may be a secret in the wrong place."""
+    """Answer an invalid request without repeating its values: they may be secrets in the wrong place."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, dict) and any(each["type"] == "extra_forbidden" for each in error.errors()):
         try:
@@ -133,16 +134,16 @@ async def _invalid(request: Request, error: Exception) -> Response:
     found: list[dict[str, Any]] = [
         {"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
     ]
-    words = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
+    message = "; ".join(f"`{each['place']}`: {each['problem'].lower()}" for each in found[:5])
     refused = RequestError(
-        400, "bad-request", words, help="`GET /docs` describes the parameters", details={"problems": found}
+        400, "bad-request", message, help="`GET /docs` describes the parameters", details={"problems": found}
     )
     return json_response(error_body(refused), 400)
 
 
 def _keys(route: APIRoute) -> list[str]:
-    """The keys of the body that a route takes."""
+    """The keys of the body of a route."""
     (body,) = route.dependant.body_params
-    taken = (body.field_info.annotation, *get_args(body.field_info.annotation))
-    models = [each for each in taken if isinstance(each, type) and issubclass(each, BaseModel)]
+    types = (body.field_info.annotation, *get_args(body.field_info.annotation))
+    models = [each for each in types if isinstance(each, type) and issubclass(each, BaseModel)]
     return [key for model in models for key in model.model_fields]

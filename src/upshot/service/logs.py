@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
         }
         line |= getattr(record, "fields", {})
         if record.exc_info is not None and record.exc_info[0] is not None:
-            # The words of an exception can hold values of rows: its kind and its place cannot.
+            # The message of an exception can contain values of rows; its type and its places cannot.
             line["exception"] = record.exc_info[0].__name__
             line["places"] = _places(record.exc_info[2])
         return json.dumps(line, ensure_ascii=False)
@@ -44,7 +44,7 @@ def _places(trace: Any) -> list[str]:
 
 
 class WithoutValues(logging.Filter):
-    """Keeps what engine, rules and watchers say about rows out of the log: only their template comes through."""
+    """Removes the arguments of messages by engine, rules and watchers: they can contain values of rows."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.args and not record.name.startswith(("upshot.service", "uvicorn")):
@@ -54,7 +54,7 @@ class WithoutValues(logging.Filter):
 
 @contextmanager
 def log_to(stream: IO[str] | None = None) -> Iterator[None]:
-    """Sends the logs of Upshot and of the server to the stream, stderr by default, while the block runs."""
+    """Write the logs of Upshot and of the server to a stream, stderr by default, during the block."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(WithoutValues())
@@ -62,7 +62,7 @@ def log_to(stream: IO[str] | None = None) -> Iterator[None]:
     for logger, *_ in before:
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO)
-    # What it says at every start and stop is said by ours too.
+    # Our log reports every start and stop itself.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     try:
         yield

@@ -46,5 +46,5 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)

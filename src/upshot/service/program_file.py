@@ -1,5 +1,4 @@
-"""The program of a file in the store that is served: defined when it is new or changed, and nothing touched if it is
-wrong."""
+"""Define the program of a file in the served store, if it is new or changed. An invalid program changes nothing."""
 
 from __future__ import annotations
 
@@ -22,22 +21,22 @@ Report = Callable[[list[Diagnostic]], None]
 def serve_program(
     database: Database, text: str, name: str, files: Path | None, report: Report, register: Callable[[], None]
 ) -> None:
-    """Makes the program of the text the one that is served. What the text no longer has goes, but for base relations
-    that hold rows. `register` makes the functions of its rules known; then facts are read into a store that is new.
-    Any error of program or facts leaves the store as it was."""
+    """Make the text the program of the database. Relations that it no longer has are dropped, except base relations
+    with rows. `register` registers the functions of its rules; then the facts of a new store are read. After an error
+    of program or facts the store is unchanged."""
     is_new = database.version == 0
     drop_standing(database)
     with Database() as scratch:
         scratch.define(text, name=name)
-        wanted = {*scratch.schemas, *scratch.rules}
+        names = {*scratch.schemas, *scratch.rules}
         is_same = scratch.program == database.program
         tables = _facts(scratch, files) if is_new else {}
         if tables and not scratch.rules:
-            # Whether they can be committed is found out here; the store would have the program already.
+            # Errors of the facts must be raised before the store has the program.
             _insert(scratch, tables)
     if not is_same:
         report(list(database.define(text, name=name).warnings))
-        report(_drop_others(database, wanted))
+        report(_drop_others(database, names))
     register()
     if tables:
         report(_insert(database, tables))
@@ -58,7 +57,7 @@ def _insert(database: Database, tables: Mapping[str, Any]) -> list[Diagnostic]:
 
 
 def _confined(options: FileOptions, folder: Path | None) -> FileOptions:
-    """The options with the real path of the file, if that is inside the folder."""
+    """The options with the real path of the file, which must be inside the folder."""
     if folder is None:
         raise UsageError(
             f"`.input {options.relation}`: a served program reads files of one directory only, and none is given",
@@ -85,19 +84,19 @@ def _outside(options: FileOptions, why: str) -> UsageError:
     return UsageError(f"`.input {options.relation}`: {why}", code="files-refused", help=hint)
 
 
-def _drop_others(database: Database, wanted: set[str]) -> list[Diagnostic]:
-    """Drops relations that the program no longer has, dependents first; a warning for each that had to stay."""
-    left = [name for name in (*database.rules, *database.schemas) if name not in wanted]
-    while left:
-        stay: dict[str, Error] = {}
-        for name in left:
+def _drop_others(database: Database, names: set[str]) -> list[Diagnostic]:
+    """Drop the relations and rules with other names, dependents first; warn of each that cannot be dropped."""
+    remaining = [name for name in (*database.rules, *database.schemas) if name not in names]
+    while remaining:
+        failed = []
+        for name in remaining:
             try:
                 database.drop(name)
-            except Error as error:
-                stay[name] = error
-        if len(stay) == len(left):
-            return [_stays(name, database) for name in stay]
-        left = list(stay)
+            except Error:
+                failed.append(name)
+        if len(failed) == len(remaining):
+            return [_stays(name, database) for name in failed]
+        remaining = failed
     return []
 
 

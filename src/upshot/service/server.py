@@ -1,8 +1,8 @@
-"""A service on a socket: bound before anything starts, ended in order on SIGTERM and SIGINT.
+"""Run a service on a socket. The socket is bound before the service starts; SIGTERM and SIGINT stop it in order.
 
-A process begins with the engine's plain form and loads Numba when enough work has been done. A commit would wait a
-second or more for it; a service loads it on a background thread (`warming`). Connections may take so many file
-descriptors that the store and the program do not run out of them (`most_connections`).
+A process begins with the interpreted kernel and loads machine code after some work, for which a commit would wait a
+second or more. A service loads it on a background thread (`warming`). `most_connections` bounds the connections, so
+that file descriptors are left for the store and the program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STUCK = 3
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; subscribers are notified before it waits for connections to end, and a signal is no failure."""
+    """uvicorn's server, which notifies subscribers before it waits for connections, and exits normally on a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The socket, bound; `address-in-use` if that cannot be."""
+    """Bind the socket; `address-in-use` if that fails."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(settings.host).version == 6 else socket.AF_INET
     except ValueError:
@@ -88,17 +88,17 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def address_of(bound: socket.socket, settings: Settings) -> str:
-    """The address to call the service by."""
+    """The URL of the service."""
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if settings.tls else 'http'}://{shown}:{port}/"
 
 
 def serve(service: Service, bound: socket.socket, listening: Callable[[str], None]) -> bool:
-    """Serves until the process is stopped; returns true if it started. `listening` is called with the address as soon
-    as requests are taken."""
+    """Serve until the process is stopped; return true if the server started. `listening` is called with the URL once
+    requests are accepted."""
     settings = service.settings
-    # A commit hands the interpreter over a dozen times; at the usual 5 ms it would wait for the event loop each time.
+    # A commit switches threads a dozen times; with the default of 5 ms it would wait for the event loop each time.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
         create_app(service),
@@ -119,7 +119,7 @@ def serve(service: Service, bound: socket.socket, listening: Callable[[str], Non
     with warming(service.database), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[bound]))
         if service.is_stuck:
-            # Threads that wait for it would be waited for.
+            # A normal exit would wait for the threads.
             os._exit(_STUCK)
     return server.started
 
@@ -136,12 +136,12 @@ def require_certificate(settings: Settings) -> None:
 
 
 AFTER = 2.0
-"""Seconds: a process that ends sooner does not pay for it."""
+"""Seconds before machine code is loaded: a process that ends sooner does not need it."""
 
 
 @contextmanager
 def warming(database: Database, after: float = AFTER) -> Iterator[None]:
-    """Loads the machine code on a background thread, some seconds after the block was entered."""
+    """Load the machine code on a background thread, `after` seconds after the block was entered."""
     timer = threading.Timer(after, _warm, (database,))
     timer.daemon = True
     timer.start()
@@ -153,40 +153,39 @@ def warming(database: Database, after: float = AFTER) -> Iterator[None]:
 
 def _warm(database: Database) -> None:
     try:
-        # The slow part needs nothing of the database; the switch happens while nothing runs.
+        # The slow part does not need the database; the switch happens while no commit runs.
         MACHINE.load()
         with database.reading():
             MACHINE.compile()
     except UsageError:
-        return  # closed in the meantime
+        return  # the database was closed in the meantime
     except Exception as error:
-        what = exhausted(error)
-        if not what:
+        resource_name = exhausted(error)
+        if not resource_name:
             raise
-        logs.service.warning(
-            "no %s left to load machine code; it is loaded when work needs it; %s", what, more_of(what)
-        )
+        message = "no %s left to load machine code; it is loaded when work needs it; %s"
+        logs.service.warning(message, resource_name, more_of(resource_name))
 
 
 RESERVED = 64
-"""Descriptors for the store, for webhooks and for what is loaded later."""
+"""Descriptors for the store, webhooks and modules that are loaded later."""
 LEAST = 36
-"""File descriptors of a service with no or few clients."""
+"""The file descriptors that a service needs for itself."""
 
 
 def most_connections(subscribers: int) -> int:
-    """The number of connections that may be open. The limit of the process is raised, where allowed, to the number of
+    """The number of connections that may be open. The limit of the process is raised, if allowed, for that many
     subscribers. `too-few-descriptors` if there are not enough for the service itself."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = subscribers + 4 * RESERVED
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = subscribers + 4 * RESERVED
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = raised
         if soft < LEAST:
             message = f"a service needs {LEAST} file descriptors; the limit of this process is {soft}"
             raise UsageError(message, code="too-few-descriptors", help="raise the limit: `ulimit -n 1024`")
-    return allowed(wanted if soft == resource.RLIM_INFINITY else soft)
+    return allowed(needed if soft == resource.RLIM_INFINITY else soft)
 
 
 def allowed(limit: int) -> int:

@@ -1,4 +1,4 @@
-"""The service: a database, the one thread that changes it, the threads that read it, and those who follow it."""
+"""The service: a database, the thread that changes it, the threads that read it, and its followers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from upshot.service.settings import Settings
 from upshot.service.wire.errors import RequestError
 from upshot.service.wire.pages import Pages
 from upshot.service.writing.searches import Searches
-from upshot.service.writing.writer import ROWS_ON_THE_WAY, Writer
+from upshot.service.writing.writer import LARGEST_TABLE, Writer
 
 T = TypeVar("T")
 
-_LAST_MOMENT = 3.0
-"""Seconds for what had to wait for a function that nobody waits for any more."""
+_LAST_SECONDS = 3.0
+"""Seconds for the transactions that had to wait for a function, after the function has been abandoned."""
 
 
 class Service:
     """The state that the routes of the application share. `start` and `stop` are called on the event loop. Without
-    `tokens` everybody who can reach the server may do everything."""
+    `tokens` every client that can reach the server may do everything."""
 
     def __init__(self, database: Database, settings: Settings | None = None, tokens: Tokens | None = None) -> None:
         self.database = database
@@ -50,7 +50,7 @@ class Service:
         self.ready = False
         self.stopping = False
         self.is_stuck = False
-        """True if an orderly stop failed: the process must be ended."""
+        """True if the writer did not stop: the process must exit without waiting for its threads."""
         self._readers = ThreadPoolExecutor(self.settings.bounds.readers, thread_name_prefix="upshot-reader")
         self._reading = self._whole = 0
 
@@ -67,16 +67,15 @@ class Service:
         self.ready = True
 
     async def stop(self) -> None:
-        """Ends in order: no new transactions, waiting ones are committed, subscribers are notified, the store
-        closes."""
+        """Stop in order: reject new transactions, commit the queued ones, notify subscribers, close the store."""
         self.ready, self.stopping = False, True
         has_ended = await self.writer.stop(self.settings.grace)
-        # A function that rules call after a commit is waited for no longer: its calls are in the outbox.
+        # Do not wait for functions that rules call after a commit: their calls are in the outbox.
         self.caller.close()
-        if not has_ended and not await self.writer.stop(_LAST_MOMENT):
-            # It may hold what everything below needs. The store is as after a crash: nothing that was answered is lost.
-            under_way = "a running task, perhaps a function that a rule calls, does not end"
-            logs.service.error("%s in %g seconds; the service ends without it", under_way, self.settings.grace)
+        if not has_ended and not await self.writer.stop(_LAST_SECONDS):
+            # It may hold locks that the steps below need. As after a crash, every answered transaction is in the store.
+            message = "a running task, perhaps a function that a rule calls, does not end in %g seconds"
+            logs.service.error(message + "; the service ends without it", self.settings.grace)
             self.is_stuck = True
             return
         await asyncio.to_thread(self.searches.close)
@@ -86,7 +85,7 @@ class Service:
         await asyncio.to_thread(self.database.close)
 
     def scopes(self, request: HTTPConnection) -> Scopes:
-        """The scopes of the sender of the request; an error response if it is unknown."""
+        """The scopes of the sender of the request; `unauthorized` if it is unknown."""
         scopes = self.authenticator.scopes(request)
         request.scope.setdefault("state", {}).update(token=scopes.name, scopes=scopes)
         return scopes
@@ -97,7 +96,7 @@ class Service:
 
     @contextmanager
     def sending_whole(self) -> Iterator[None]:
-        """A block in which all rows of a large relation are sent; `too-busy` if there are too many of them."""
+        """A block that sends all rows of a large relation; `too-busy` if there are too many such blocks."""
         if self._whole >= self.settings.bounds.readers:
             hint = "try again later, or read pages with `limit`"
             raise RequestError(503, "too-busy", "too many large responses at once", help=hint, retryable=True)
@@ -108,15 +107,15 @@ class Service:
             self._whole -= 1
 
     async def run_piece(self, piece: Callable[[], T]) -> T:
-        """A piece of an answer under way, made on a reader's thread when it is its turn."""
+        """Compute the next piece of an answer on a reader thread."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, piece)
 
     async def run_read(self, answer: Callable[[], T]) -> T:
-        """The answer, worked out on a reader's thread, in the time that an answer may take."""
+        """Compute an answer on a reader thread, within the time limit of a request."""
         bounds = self.settings.bounds
 
         def limited() -> T:
-            with time_limit(bounds.seconds, ROWS_ON_THE_WAY):
+            with time_limit(bounds.seconds, LARGEST_TABLE):
                 return answer()
 
         if self._reading >= bounds.waiting:
@@ -127,3 +126,9 @@ class Service:
             return await asyncio.get_running_loop().run_in_executor(self._readers, limited)
         finally:
             self._reading -= 1
+
+
+def service_of(request: HTTPConnection) -> tuple[Service, Scopes]:
+    """The service of a request, and the scopes of its sender."""
+    service: Service = request.app.state.service
+    return service, service.scopes(request)

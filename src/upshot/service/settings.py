@@ -8,42 +8,42 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RequestBounds:
-    """The most that one request may send, receive and take; what is beyond ends in an error that names the bound."""
+    """The limits of a request. A request beyond a limit ends in an error that names it."""
 
     body: int = 8 << 20
     """bytes of a request's body"""
     rows: int = 100_000
     """rows of one answer, or of one page of it"""
     snapshot: int = 1_000_000
-    """rows that one who begins to follow a view is sent"""
+    """rows of the first event of a stream"""
     seconds: float = 10.0
-    """time for one answer"""
+    """time limit of one answer"""
     queue: int = 1_000
-    """transactions that may wait for the writer"""
+    """transactions in the write queue"""
     group: int = 100
-    """transactions that are made durable together"""
+    """transactions that are written together"""
     readers: int = 4
-    """threads that answer"""
+    """threads that compute answers"""
     waiting: int = 200
-    """requests that may wait for one of them"""
+    """requests that wait for such a thread"""
     searches: int = 2
-    """searches for realizations at a time; others wait for their turn"""
+    """concurrent searches for realizations; others wait"""
     subscribers: int = 10_000
-    """clients that may follow changes at a time"""
+    """concurrent followers"""
     webhooks: int = 1_000
-    """subscriptions that are sent to webhooks"""
+    """webhook subscriptions"""
 
     @property
     def live_seconds(self) -> float:
-        """Time that all followed queries may take of one commit, and one of them to begin: a fifth of that for one
-        answer, so that a commit which goes on without one of them has the rest."""
+        """The time limit of a commit for all live queries, and of the first evaluation of one: a fifth of `seconds`, so
+        that a commit still has time after a live query fails."""
         return self.seconds / 5
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`files` is the only folder that `.input` and `.output` of the served program touch; without it they are refused.
-    `hosts` are the names a request may call this server by, beside those of loopback."""
+    """`files` is the only directory that `.input` and `.output` of the served program use; without it they are errors.
+    `hosts` are the allowed values of `Host`, beside those of loopback."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -53,15 +53,15 @@ class Settings:
     files: Path | None = None
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    """other origins whose pages may send transactions with a session's cookie"""
+    """other origins whose pages may send transactions with a session cookie"""
     webhook_hosts: tuple[str, ...] = ()
-    """hosts that webhooks may be sent to; `*.example.org` are all below it"""
+    """allowed hosts of webhooks; `*.example.org` allows all hosts below it"""
     webhook_insecure: bool = False
-    """whether those may be reached without TLS, and on loopback or in private networks"""
+    """allow webhooks without TLS, to loopback and to private networks"""
     heartbeat: float = 15.0
-    """seconds between two `progress` events of a stream on which nothing happens"""
+    """seconds between two `progress` events of an idle stream"""
     grace: float = 10.0
-    """seconds that requests under way have to end in when the service stops"""
+    """seconds for running requests when the service stops"""
     bounds: RequestBounds = field(default_factory=RequestBounds)
 
     @property

@@ -1,9 +1,9 @@
 """The errors that a client may see, by the scopes of its token.
 
 Messages of the database name relations, suggest similar names and list rows. A token that may read everything gets them
-unchanged, except those about the server's files. Other tokens get messages of the service, which contain only what was
-sent or may be read; of a rejected transaction the witnesses they may read; and of all else the code and a general
-sentence.
+unchanged, except errors about files of the server. Other tokens get messages of the service, which contain only names
+that were sent or may be read; of a rejected transaction, the witnesses that they may read; and of any other error, its
+code and a general message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOBODY = Scopes("nobody")
 
 MOST_WITNESSES = 100
 _OF_THE_STORE = ("store-failed", "store-damaged")
-"""Errors that name files of the server, which are nobody's business but that of who runs it: they are in its log."""
+"""Errors that name files of the server. Only the log has their messages."""
 
 
 def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
@@ -37,14 +37,14 @@ def disclosed(error: Error, scopes: Scopes) -> dict[str, Any]:
     if isinstance(error, ConstraintError):
         return _violations(error, scopes)
     if isinstance(error, ProgramError):
-        # It is about the text that was sent, checked against nothing but what its sender may read.
+        # The query was checked against the readable relations only.
         return error_body(error, {"diagnostics": [_fields(each) for each in error.diagnostics]})
     if (
         (scopes.reads_everything and error.code not in _OF_THE_STORE)
         or isinstance(error, RequestError)
         or error.code == "not-as-expected"
     ):
-        # What was expected was sent, of relations that may be read.
+        # The expected rows were sent, and their relations may be read.
         return error_body(error)
     message, hint = _in_general(error)
     hidden = Error(message, code=error.code, help=hint)
@@ -66,7 +66,7 @@ def _violations(error: ConstraintError, scopes: Scopes) -> dict[str, Any]:
 
 
 def _in_general(error: Error) -> tuple[str, str]:
-    """The kind of an error, without its place."""
+    """A message and a help text for the class of an error, without details."""
     nothing = "nothing was committed"
     match error:
         case LimitError(code="timeout" | "too-many-rows"):

@@ -1,5 +1,5 @@
-"""The names a server may be called by. A page of another origin can have its own name lead to loopback (DNS rebinding);
-then the browser takes our answers for its own. So a request must call us by a name of ours."""
+"""The allowed values of `Host`. The name of another origin can resolve to loopback (DNS rebinding); the browser then
+lets the page of that origin read our answers. So every request must use one of our names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str) -> bool:
-    """Test whether an address to listen on can be reached from this machine only.
+    """Test whether an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -47,13 +47,13 @@ def host_name(header: str) -> str:
 
 
 def refuse_unsafe(settings: Settings, *, has_tokens: bool) -> None:
-    """`UsageError` if others than this machine could come in without a token, or in clear."""
+    """`UsageError` for a public address without tokens or without TLS."""
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         hint = "give both `--tls-cert` and `--tls-key`"
         raise UsageError("TLS needs a certificate and its key", code="wrong-argument", help=hint)
     if is_loopback(settings.host) or settings.insecure:
         return
-    missing = [words for words, there in (("no tokens", has_tokens), ("no TLS", settings.tls)) if not there]
+    missing = [name for name, present in (("no tokens", has_tokens), ("no TLS", settings.tls)) if not present]
     if missing:
         raise UsageError(
             f"`{settings.host}` is a public address, with {' and '.join(missing)}",

@@ -11,15 +11,15 @@ from upshot.service.wire.errors import RequestError, not_found
 
 EVERYTHING = "*"
 _LONGEST_NAME = 60
-"""Characters of a name that an answer repeats."""
+"""The longest name, in characters, that an answer repeats."""
 
 STANDING = re.compile(r".+_where_[0-9a-f]{12}")
-"""Names of the views that are kept for those who follow a part of another one: nobody is shown them."""
+"""Names of views that earlier versions defined for followed selections. They are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """`read` and `write` name relations, views, constraints and rules, or hold `*` for all of them."""
+    """`read` and `write` name relations, views, constraints and rules; `*` stands for all of them."""
 
     name: str
     read: frozenset[str] = frozenset()
@@ -43,15 +43,16 @@ class Scopes:
         return EVERYTHING in self.read
 
     def require_read(self, relation: str, known: Collection[str] | None = None) -> None:
-        """`not-found` if it may not be read, and, in the same words, if it is not among the `known`. A token that reads
-        everything gets similar names."""
+        """`not-found` if the relation may not be read, with the same message as for one that is not `known`. A token
+        that reads everything gets a suggestion."""
         if not self.may_read(relation):
             raise not_found()
         if known is not None and relation not in known:
             raise self._unknown(404, "not-found", relation, known) if self.reads_everything else not_found()
 
     def require_write(self, relation: str, known: Collection[str] | None = None) -> None:
-        """`forbidden` if it may not be changed, and, in the same words unless all may be, if it is not `known`."""
+        """`forbidden` if the relation may not be changed, with the same message as for one that is not `known`, unless
+        all relations may be changed."""
         if not self.may_write(relation):
             raise _forbidden("change this relation, if there is one")
         if known is not None and relation not in known:
@@ -60,7 +61,7 @@ class Scopes:
             raise self._unknown(400, "unknown-relation", relation, known)
 
     def _unknown(self, status: int, code: str, relation: str, known: Collection[str]) -> RequestError:
-        """The answer for a name that is not there, with those near it that may be read."""
+        """The error for an unknown name, with a similar readable name."""
         shown = relation if len(relation) <= _LONGEST_NAME else ""
         hint = "`GET /program` lists what this token may read"
         error = unknown_relation(shown, filter(self.may_read, known), otherwise=hint, code=code)
@@ -75,6 +76,6 @@ ANYTHING = Scopes("local", frozenset({EVERYTHING}), frozenset({EVERYTHING}), sub
 """The scopes of loopback requests to a server without tokens."""
 
 
-def _forbidden(deed: str) -> RequestError:
+def _forbidden(action: str) -> RequestError:
     hint = "request a token with more scopes: `upshot token NAME --read … --write …`"
-    return RequestError(403, "forbidden", f"this token may not {deed}", help=hint)
+    return RequestError(403, "forbidden", f"this token may not {action}", help=hint)

@@ -1,4 +1,4 @@
-"""Authenticate a request: by a token in its header, or by the cookie of a session that a token opened."""
+"""Authenticate requests by a token in the header, or by the cookie of a session."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LONGEST_TOKEN = 1_024
 
 @dataclass(slots=True)
 class Sessions:
-    """Open sessions, by the hash of what the cookie holds; the oldest go first. They end with the process."""
+    """Open sessions, by the hash of the cookie's secret; beyond `MOST` the oldest end. All end with the process."""
 
     now: Callable[[], float] = time.monotonic
     _open: OrderedDict[str, tuple[str, float]] = field(default_factory=OrderedDict)
 
     def start(self, holder: str) -> str:
-        """The secret of a new session; `holder` is the hash of the token that opened it."""
+        """Open a session and return its secret; `holder` is the hash of its token."""
         while len(self._open) >= MOST:
             self._open.popitem(last=False)
         secret = secrets.token_urlsafe(32)
@@ -55,7 +55,7 @@ def _key(secret: str) -> str:
 
 
 class Authenticator:
-    """Authenticates requests, and gives them the scopes of their sender."""
+    """Finds the scopes of the sender of a request."""
 
     def __init__(self, settings: Settings, tokens: Tokens | None) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class Authenticator:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name; with TLS one that browsers take from no other host and no other path."""
+        """The name of the cookie; with TLS, one that browsers accept from this host and path only."""
         return "__Host-upshot-session" if self._settings.tls else "upshot-session"
 
     def scopes(self, request: HTTPConnection) -> Scopes:
@@ -78,7 +78,7 @@ class Authenticator:
             return self._by_token(header)
         secret = request.cookies.get(self.cookie)
         owner = self.sessions.owner(secret) if secret else None
-        # By the hash and not by the name: a token that was replaced takes its sessions along.
+        # By hash, not by name: replacing a token ends its sessions.
         scopes = self.tokens.hashed(owner) if owner is not None else None
         if scopes is None:
             raise unauthorized()
@@ -99,14 +99,14 @@ class Authenticator:
         return self.sign_in(token)
 
     def sign_in(self, token: str) -> Scopes:
-        """The scopes of a token that somebody holds."""
+        """The scopes of a token; `unauthorized` if there is no such token."""
         found = self.tokens.find(token) if self.tokens is not None else ANYTHING
         if found is None:
             raise unauthorized()
         return found
 
     def _require_same_origin(self, request: HTTPConnection) -> None:
-        """Cookies, and the way to loopback, are a browser's to give: only our own page may make it change anything."""
+        """Browsers send cookies, and reach loopback, for any page: only our own page may make them change data."""
         if request.scope.get("method", "GET") in _SAFE:
             return
         self.require_same_origin(request)
@@ -114,7 +114,7 @@ class Authenticator:
     def require_same_origin(self, request: HTTPConnection) -> None:
         origin = request.headers.get("origin")
         if origin is None:
-            # Browsers send `Origin` with everything that changes something; old ones at least `Sec-Fetch-Site`.
+            # Browsers send `Origin` with requests that change data; old ones at least `Sec-Fetch-Site`.
             if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
                 return
         elif origin in self._settings.origins or _is_own(origin, request):
@@ -132,7 +132,7 @@ def _is_own(origin: str, request: HTTPConnection) -> bool:
 
 
 def unauthorized() -> RequestError:
-    """The one answer to all who are not known, whatever they lack."""
+    """The same error for every failed authentication."""
     return RequestError(
         401,
         "unauthorized",

@@ -1,4 +1,4 @@
-"""The tokens of a file: who may read and change what. The file holds hashes; a token itself is shown once.
+"""The token file: names, hashes and scopes of tokens. A token itself is printed once, when it is created.
 
 [token.dashboard]
 hash = "sha256:9f86…"
@@ -34,11 +34,11 @@ log = logging.getLogger("upshot.service")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _KEYS = ("hash", "read", "write", "subscribe", "admin")
-_LOOK_AGAIN = 2.0
-"""Seconds after which the file is looked at again: a token that was taken out of it is good for no longer."""
+_CHECK_EVERY = 2.0
+"""Seconds between two checks of the file: a removed token is valid for at most that long."""
 _QUIET = 0.2
-"""Seconds that a file has to be left alone before what is missing from it counts as taken out: somebody may be writing
-it, and two writes that follow each other closely can leave the same time on it."""
+"""Seconds without a change of the file before a missing entry counts as removed: the file may be incomplete while it is
+written, and two writes in quick succession can have the same time stamp."""
 
 
 Stamp = tuple[int, int, int]
@@ -59,8 +59,8 @@ def hash_of(token: str) -> str:
 
 
 class Tokens:
-    """The tokens of a file, read again when the file changes. A file that cannot be read any more lets nobody in anew,
-    and those who are in stay until it can."""
+    """The tokens of a file, read again when the file changes. While the file cannot be read, its last readable content
+    stays valid."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -70,30 +70,30 @@ class Tokens:
         self._bad: Stamp | None = None
         self._is_written = self._stamp is not None and _is_fresh(self._stamp)
         """True if the file changed so recently that it may be incomplete."""
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
 
     def find(self, token: str) -> Scopes | None:
         """The scopes of a token."""
         return self.hashed(hash_of(token))
 
     def hashed(self, hash: str) -> Scopes | None:
-        """The scopes of the token with this hash. For one that is not there the file is looked at at once: a token is
-        good as soon as it is made."""
+        """The scopes of the token with this hash. For an unknown hash the file is checked again, so that a new token
+        is valid immediately."""
         found = _scopes_of(hash, self._current())
-        return _scopes_of(hash, self._current(at_once=True)) if found is None else found
+        return _scopes_of(hash, self._current(force=True)) if found is None else found
 
     def named(self, name: str) -> Scopes | None:
         """The scopes of the token of this name, if it still exists."""
         entry = self._current().get(name)
         return None if entry is None else entry.scopes
 
-    def _current(self, *, at_once: bool = False) -> Mapping[str, Token]:
+    def _current(self, *, force: bool = False) -> Mapping[str, Token]:
         with self._guard:
-            if time.monotonic() - self._looked >= _LOOK_AGAIN:
-                self._looked = time.monotonic()
+            if time.monotonic() - self._checked_at >= _CHECK_EVERY:
+                self._checked_at = time.monotonic()
                 self._bad = None
-                at_once = True
-            stamp = _stamp(self._path) if at_once or self._is_written else self._stamp
+                force = True
+            stamp = _stamp(self._path) if force or self._is_written else self._stamp
             if stamp not in (self._stamp, self._bad) or self._is_written:
                 self._read(stamp)
             return self._entries
@@ -108,7 +108,7 @@ class Tokens:
                 log.error("the tokens stay as they were: %s", error.message)
             return
         if self._is_written:
-            # What is there may be half of an entry.
+            # The file may be incomplete: keep the known entries.
             known = self._entries
             new = {name: each for name, each in entries.items() if name not in known or each.hash != known[name].hash}
             entries = {**known, **new}
@@ -116,7 +116,7 @@ class Tokens:
 
 
 def _scopes_of(hash: str, entries: Mapping[str, Token]) -> Scopes | None:
-    """Every entry is compared, in constant time."""
+    """Compare every entry, in constant time."""
     found = None
     for entry in entries.values():
         if hmac.compare_digest(hash, entry.hash):
@@ -137,7 +137,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 
 def read_tokens(path: Path) -> dict[str, Token]:
-    """The entries of a file by name, or a `UsageError` that says what is wrong with it."""
+    """The entries of a file by name, or a `UsageError` with the fault of the file."""
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -159,8 +159,8 @@ def _entry(path: Path, name: str, entry: Any) -> Token:
     for key in entry:
         if key not in _KEYS:
             raise _bad_file(path, f"has an unknown key `{key}` in `[token.{name}]`")
-    given = entry.get("hash")
-    if not isinstance(given, str) or not _HASH.fullmatch(given):
+    hash = entry.get("hash")
+    if not isinstance(hash, str) or not _HASH.fullmatch(hash):
         raise _bad_file(path, f'has no `hash = "sha256:…"` in `[token.{name}]`')
     lists = {key: entry.get(key, []) for key in ("read", "write")}
     for key, names in lists.items():
@@ -170,16 +170,16 @@ def _entry(path: Path, name: str, entry: Any) -> Token:
     for key, value in flags.items():
         if not isinstance(value, bool):
             raise _bad_file(path, f"needs true or false for `{key}` in `[token.{name}]`")
-    return Token(given, Scopes(name, frozenset(lists["read"]), frozenset(lists["write"]), **flags))
+    return Token(hash, Scopes(name, frozenset(lists["read"]), frozenset(lists["write"]), **flags))
 
 
-def _bad_file(path: Path, words: str) -> UsageError:
+def _bad_file(path: Path, fault: str) -> UsageError:
     hint = "create entries with `upshot token NAME --tokens FILE`"
-    return UsageError(f"token file `{path}` {words}", code="bad-tokens", help=hint)
+    return UsageError(f"token file `{path}` {fault}", code="bad-tokens", help=hint)
 
 
 def add_token(path: Path, name: str, *, read: Sequence[str], write: Sequence[str], subscribe: bool, admin: bool) -> str:
-    """Makes a token, writes its hash into the file, which is made if there is none, and gives the token itself."""
+    """Create a token, add its hash to the file, and return the token. The file is created if necessary."""
     if not NAME.fullmatch(name):
         hint = "use letters, digits, `_` and `-`, start with a letter, at most 64"
         raise UsageError(f"`{name}` is not a valid token name", code="wrong-argument", help=hint)
@@ -201,12 +201,12 @@ def add_token(path: Path, name: str, *, read: Sequence[str], write: Sequence[str
 
 
 def _listed(names: Sequence[str]) -> str:
-    # A JSON text without non-ASCII letters is a TOML text.
+    # A JSON list in ASCII is also TOML.
     return json.dumps(list(names))
 
 
 def _append(path: Path, entry: str) -> None:
-    """Puts the entry behind what is there; the file is replaced whole, and is the owner's alone if it is new."""
+    """Append the entry. The file is replaced atomically; a new file is readable by its owner only."""
     before = path.read_text("utf-8") if path.exists() else ""
     mode = path.stat().st_mode & 0o777 if before else 0o600
     glue = "" if not before else "\n" if before.endswith("\n") else "\n\n"
@@ -218,7 +218,7 @@ def _append(path: Path, entry: str) -> None:
             os.fsync(stream.fileno())
         os.replace(fresh, path)
     except OSError as error:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+        with suppress(OSError):  # a directory without write access does not allow deletion either
             fresh.unlink(missing_ok=True)
         raise UsageError(
             f"the file of tokens `{path}` cannot be written: {system_reason(error)}",

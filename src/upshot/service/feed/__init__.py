@@ -1,4 +1,5 @@
-"""Subscriptions: the changes of views on their way to followers.
+"""Subscriptions: commits in; server-sent events to followers out.
 
-Commits in; server-sent events out. Read `hub`, `selections`, `streams`, `sse`.
+Read `hub`, `selections`, `streams`, `sse`; `standing` has the live queries, `past` reads the log, `commits` is the list
+of recent commits.
 """

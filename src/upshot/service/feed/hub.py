@@ -2,7 +2,7 @@
 
 commit ─► queue ─► hub's thread: selects, encodes once ─► event loop: rings, wakes waiting streams ─► clients, webhooks
 
-A commit only puts itself into the queue. If the queue outgrows its bounds, all streams are closed and their subscribers
+A commit only adds itself to the queue. If the queue exceeds its bounds, all streams are closed and their followers
 continue from the log.
 """
 
@@ -41,27 +41,27 @@ T = TypeVar("T")
 log = logging.getLogger("upshot.service")
 
 TICK = 1.0
-"""Seconds between two looks at who is idle, lags or may not read any more."""
+"""Seconds between two checks for idle, slow and no longer authorized followers."""
 
 STANDING = 2.0
-"""Seconds that a live query stays after its last subscriber left: a subscriber that reconnects continues with it."""
+"""Seconds that a live query is kept without followers: one that reconnects continues with it."""
 
 _LARGEST_BATCH = 1 << 20
-"""Bytes that are handed to the event loop at a time."""
+"""Bytes that are passed to the event loop at a time."""
 
 
 class Follower(Protocol):
-    """A subscriber, checked once a second."""
+    """A client that follows changes."""
 
-    def look(self) -> None:
-        """Ends it if it may not go on, or has not taken anything for too long."""
+    def check(self) -> None:
+        """End it if it is no longer authorized, or reads too slowly. Called every second."""
 
     def end(self, reason: str) -> None:
-        """It gets the reason, and the cursor to continue from."""
+        """Send the reason, and the cursor to continue from."""
 
 
 class Hub:
-    """All streams of a service. What does not say otherwise runs on the event loop."""
+    """All streams of a service. Methods run on the event loop unless stated otherwise."""
 
     def __init__(self, service: Service, bounds: RingBounds | None = None) -> None:
         self.service = service
@@ -70,14 +70,14 @@ class Hub:
         """Everything up to this version is in the streams."""
         self.followers: set[Follower] = set()
         self._guard = threading.Lock()
-        """Of the streams and of how far the hub's thread has come."""
+        """Guards the streams and `_taken`, the version that the hub's thread has reached."""
         self._streams: dict[Selection, ChangeStream] = {}
         self._by_view: dict[str, SelectionIndex[ChangeStream]] = {}
         self._taken = self._last_popped = 0
         self._queue: deque[CommitEvent] = deque()
         self._queued_rows = 0
         self._counting = threading.Lock()
-        """Of these two."""
+        """Guards the queue and its number of rows."""
         self._filled = threading.Event()
         self._stopped = False
         self._subscription: Subscription | None = None
@@ -89,8 +89,8 @@ class Hub:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._subscription = await asyncio.to_thread(self.service.database.watch_commits, self._heard)
-        assert self._subscription.version is not None, "said when it begins"
+        self._subscription = await asyncio.to_thread(self.service.database.watch_commits, self._enqueue)
+        assert self._subscription.version is not None, "a subscription to all commits has a version"
         self.version = self._taken = self._last_popped = self._subscription.version
         self._thread = threading.Thread(target=self._work, name="upshot-hub", daemon=True)
         self._thread.start()
@@ -98,7 +98,7 @@ class Hub:
         await self.webhooks.start()
 
     async def stop(self) -> None:
-        """Sends every subscriber its cursor, and ends."""
+        """Send every follower its cursor, and stop."""
         if self._subscription is None:
             return
         await self.webhooks.stop()
@@ -113,7 +113,7 @@ class Hub:
         self._ticking.cancel()
 
     def require_room(self) -> None:
-        """`too-busy` if nobody more can follow, `shutting-down` if it is over."""
+        """`too-busy` if there are too many followers, `shutting-down` if the service stops."""
         if self.service.stopping:
             hint = "reconnect when it has restarted"
             raise RequestError(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
@@ -121,13 +121,12 @@ class Hub:
             raise RequestError(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
 
     def end_all(self, reason: str) -> None:
-        """Every subscriber gets the reason and its cursor."""
+        """Send every follower the reason and its cursor."""
         for follower in list(self.followers):
             follower.end(reason)
 
     def _may_read(self, owner: str, subject: Subject) -> bool:
-        """Test whether the holder of the token of this name may follow the view, or all relations that the query
-        reads."""
+        """Test whether the token of this name may follow the view, or read all relations of the query."""
         scopes = self.service.scopes_of(owner)
         if scopes is None or not scopes.subscribe:
             return False
@@ -139,8 +138,8 @@ class Hub:
 
     @contextmanager
     def following(self, selection: Selection) -> Iterator[ChangeStream]:
-        """The stream of the selection, kept while the block runs; `not-found` if there is no such view, `nervous-view`
-        if no copy can follow it."""
+        """The stream of the selection, kept during the block; `not-found` if there is no such view, `nervous-view` if
+        it reports more than net changes."""
         stream = self._attached(selection)
         stream.followers += 1
         try:
@@ -157,17 +156,17 @@ class Hub:
                 if schema is None:
                     self.standing.refuse_failed(selection)
                     raise not_found()
-                # It may have become so since it was looked at; if it does so from here on, the stream is closed.
+                # The program may have changed since the last check. A later change closes the stream.
                 if not self.service.database.reports_net_changes(selection.view):
                     raise nervous_view(selection.view)
                 stream = ChangeStream(selection, schema, self._taken, self.bounds)
-                stream.spoke_at = self._loop.time()
+                stream.sent_at = self._loop.time()
                 self._streams[selection] = stream
                 self._by_view.setdefault(selection.view, SelectionIndex()).add(selection, stream)
             return stream
 
     async def snapshot_event(self, selection: Selection, reason: str | None) -> tuple[int, bytes]:
-        """All rows of a selection as an event, and their version. Concurrent requests share it."""
+        """All rows of a selection as an event, and their version. Concurrent requests share one reading."""
         key = selection, reason
         reading = self._snapshots.get(key)
         if reading is None:
@@ -187,13 +186,13 @@ class Hub:
         return await self.read(read)
 
     async def read(self, answer: Callable[[], T]) -> T:
-        """The answer, worked out on a reader's thread. Those who follow wait for each other: however many begin at
-        once, they leave room for questions."""
+        """Compute an answer on a reader thread. The number of concurrent reads by followers is bounded, so that threads
+        are left for queries."""
         async with self._reading:
             return await self.service.run_read(answer)
 
     async def reached(self, version: int) -> None:
-        """Returns when everything up to this version is in the streams."""
+        """Wait until everything up to this version is in the streams."""
         if version > self.version:
             awaited = version, self._loop.create_future()
             self._awaited.append(awaited)
@@ -207,26 +206,26 @@ class Hub:
         while True:
             await asyncio.sleep(min(TICK, self.service.settings.heartbeat / 2))
             try:
-                self._look_at_streams()
+                self._check_streams()
                 for follower in list(self.followers):
-                    follower.look()
+                    follower.check()
                 await self.standing.drop_unused(set(self._streams), STANDING)
             except Exception:
-                log.exception("looking after those who follow failed")
+                log.exception("the check of followers failed")
 
-    def _look_at_streams(self) -> None:
-        """Forgets those that nobody follows, and gives those on which nothing happens a heartbeat."""
+    def _check_streams(self) -> None:
+        """Drop streams without followers, and send heartbeats on idle ones."""
         now = self._loop.time()
         for stream in list(self._streams.values()):
-            # A live query costs every commit, a view is kept anyway.
+            # A live query costs time in every commit; a view is maintained anyway.
             linger = min(self.bounds.linger, STANDING) if self.standing.holds(stream.selection) else self.bounds.linger
             if not stream.followers and now - stream.left_at > linger:
                 with self._guard:
                     if self._streams.pop(stream.selection, None) is not None:
                         self._forget(stream)
-            elif now - stream.spoke_at >= self.service.settings.heartbeat:
+            elif now - stream.sent_at >= self.service.settings.heartbeat:
                 stream.append(StreamEvent(self.version, (), (), progress_event(self.version)))
-                stream.spoke_at = now
+                stream.sent_at = now
                 stream.wake()
 
     def _forget(self, stream: ChangeStream) -> None:
@@ -238,8 +237,8 @@ class Hub:
 
     # ---- from commits to events -------------------------------------------------------------------
 
-    def _heard(self, event: CommitEvent) -> None:
-        """On the thread that committed, in order: nothing is worked out here."""
+    def _enqueue(self, event: CommitEvent) -> None:
+        """Called on the committing thread, in order."""
         with self._counting:
             self._queue.append(event)
             self._queued_rows += _size(event)
@@ -263,7 +262,7 @@ class Hub:
                     return
 
     def _next_batch(self) -> tuple[list[tuple[ChangeStream, StreamEvent]], list[ChangeStream]]:
-        """The effects of waiting commits on the open streams: events, and streams that end."""
+        """The effects of queued commits on the open streams: events, and streams that end."""
         made: list[tuple[ChangeStream, StreamEvent]] = []
         closed: list[ChangeStream] = []
         if len(self._queue) > self.bounds.waiting_commits or self._queued_rows > self.bounds.waiting_rows:
@@ -277,7 +276,7 @@ class Hub:
         return made, closed
 
     def _popped(self) -> CommitEvent:
-        """The next commit that waits."""
+        """Take the next commit from the queue."""
         with self._counting:
             event = self._queue.popleft()
             self._queued_rows -= _size(event)
@@ -285,7 +284,7 @@ class Hub:
         return event
 
     def _overrun(self) -> list[ChangeStream]:
-        """Closes all streams: those who follow go on from the log."""
+        """Close all streams: followers continue from the log."""
         log.warning("%d waiting commits are read from the log instead", len(self._queue))
         with self._guard:
             while self._queue:
@@ -294,7 +293,7 @@ class Hub:
             return [stream for view in list(self._by_view) for stream in self._taken_out(view)]
 
     def _prepared(self, event: CommitEvent, closed: list[ChangeStream]) -> list[tuple[ChangeStream, StreamEvent]]:
-        """The events of one commit. A stream that is made meanwhile begins before it or after it, never in between."""
+        """The events of one commit. A stream that is created concurrently begins before or after it."""
         changes = [(name, each) for name, each in (*event.changes.items(), *event.live.items())]
         decoded = {name: _decoded(change) for name, change in changes if name in self._by_view}
         with self._guard:
@@ -304,19 +303,19 @@ class Hub:
                 closed += self._taken_out(view)
             for view in event.failed.keys() & self._by_view.keys():
                 closed += self._ended(view, event.failed[view])
-            told = [
+            affected = [
                 found
                 for name, change in changes
                 if name in self._by_view
-                for found in self._by_view[name].concerned(*(decoded.get(name) or _decoded(change)))
+                for found in self._by_view[name].affected(*(decoded.get(name) or _decoded(change)))
             ]
         return [
-            (stream, StreamEvent(event.version, came, went, change_event(event.version, came, went)))
-            for stream, came, went in told
+            (stream, StreamEvent(event.version, inserted, deleted, change_event(event.version, inserted, deleted)))
+            for stream, inserted, deleted in affected
         ]
 
     def _ended(self, view: str, parameters: Collection[Row]) -> list[ChangeStream]:
-        """The streams of a live query for parameters that it fails for, which nobody finds any more; the caller has the
+        """Remove and return the streams of a live query for parameters with which it fails. The caller has the
         guard."""
         index = self._by_view[view]
         found = [each for each in index.listeners() if each.selection.values in parameters]
@@ -328,7 +327,7 @@ class Hub:
         return found
 
     def _taken_out(self, view: str) -> list[ChangeStream]:
-        """The streams of a view, which nobody finds any more; the caller has the guard."""
+        """Remove and return the streams of a view. The caller has the guard."""
         found = list(self._by_view.pop(view).listeners())
         for stream in found:
             self._streams.pop(stream.selection, None)
@@ -339,7 +338,7 @@ class Hub:
         touched = {}
         for stream, entry in made:
             stream.append(entry)
-            stream.spoke_at = now
+            stream.sent_at = now
             touched[id(stream)] = stream
         self.version = version
         for stream in closed:

@@ -1,4 +1,4 @@
-"""Snapshots and past changes of selections, read from the database: for new followers and for those that lag."""
+"""Snapshots and past changes of selections, read from the database: for new followers and for slow ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from upshot.service.feed.standing import LiveSelections
 from upshot.service.wire.errors import RequestError, not_found
 
 MOST_COPIED = 1_000_000
-"""Base rows of an earlier version that is made again for one request."""
+"""The number of base rows of an earlier version that is reconstructed for a request."""
 MOST_ROWS = 20_000
-"""Rows of the past that are in memory at a time."""
+"""The number of past rows that are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class VersionChange:
 
 @dataclass(frozen=True, slots=True)
 class PastSteps:
-    """Steps in order; they are all there are up to version `through`."""
+    """All steps up to version `through`, in order."""
 
     steps: list[VersionChange]
     through: int
@@ -70,7 +70,7 @@ def read_snapshot(
 
 
 def read_selection(database: Database, selection: Selection) -> tuple[int, Rows]:
-    """The version, and the rows of the selection at it, which are decoded when somebody looks."""
+    """The current version, and the rows of the selection, which are decoded on access."""
     with database.reading() as at:
         version, schema = at.version, schema_of(at.schemas, selection.view)
         if not (selection.columns or selection.same):
@@ -80,7 +80,7 @@ def read_selection(database: Database, selection: Selection) -> tuple[int, Rows]
 
 
 def past_selection(database: Database, selection: Selection, version: int) -> Rows:
-    """The rows of the selection at a version of the past; nothing may be committed meanwhile."""
+    """The rows of the selection at an earlier version. Called while nothing can be committed."""
     then, schema = database.at(version), schema_of(database.schemas, selection.view)
     if not (selection.columns or selection.same):
         return then.rows(selection.view)
@@ -89,7 +89,7 @@ def past_selection(database: Database, selection: Selection, version: int) -> Ro
 
 
 def past_database(database: Database, version: int) -> Database:
-    """A copy in memory of a version of the past; nothing may be committed meanwhile."""
+    """A copy in memory of an earlier version. Called while nothing can be committed."""
     base = (name for name, schema in database.schemas.items() if schema.role is Role.BASE)
     if (count := sum(len(database.rows(name)) for name in base)) > MOST_COPIED:
         message = f"the database has {count:,} rows; a version of at most {MOST_COPIED:,} can be looked at again"
@@ -98,7 +98,7 @@ def past_database(database: Database, version: int) -> Database:
 
 
 class _Selected:
-    """A source of the rows of a selection, made of the answers to its query."""
+    """The rows of a selection, computed from the answers to its query."""
 
     def __init__(self, schema: Schema, selection: Selection, answers: Rows) -> None:
         self._schema, self._selection, self._answers = schema, selection, answers
@@ -108,12 +108,12 @@ class _Selected:
 
     def tuples(self) -> list[Row]:
         if not self._answers.schema.columns:
-            # All columns have constants: the one row, if it is there.
+            # All columns have constants: at most one row.
             return [self._selection.values] if len(self._answers) else []
         return self._selection.whole(self._answers, self._schema.arity)
 
     def page(self, order: RowOrder, after: Row | None, limit: int) -> list[Row]:
-        """The first rows after a row: its answers in the order of the columns that have no constant."""
+        """The first rows after a row, by the order of the columns without a constant."""
         chosen, arity = self._selection, self._schema.arity
         shown = chosen.free_columns(arity)
         if not shown or (after is not None and not chosen.holds(after)):

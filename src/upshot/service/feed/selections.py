@@ -1,7 +1,7 @@
 """Selections of a view: `closure("a", Y)` is the part of `closure` whose first column is "a".
 
-A selection contains whole rows of its view. One lookup per changed row finds the selections that it concerns, however
-many there are.
+A selection has whole rows of its view. One lookup per changed row finds the selections that contain it, however many
+there are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from upshot.syntax.ast import Atom, Constant, Variable, Wildcard
 S = TypeVar("S")
 
 LONGEST_TEXT = 4_096
-"""Characters of a `where`."""
+"""The longest `where`, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Selection:
     values: tuple[Any, ...] = ()
     same: tuple[tuple[int, ...], ...] = ()
     hidden: int = 0
-    """The number of leading columns that are not shown: the parameters of a live query."""
+    """The number of leading columns that are hidden: the parameters of a live query."""
 
     def holds(self, row: Row) -> bool:
-        """Test whether the row belongs to it."""
+        """Test whether the selection contains the row."""
         return all(
             row[column] == value for column, value in zip(self.columns, self.values, strict=True)
         ) and self.repeats(row)
@@ -52,11 +52,11 @@ class Selection:
         return all(row[group[0]] is not None and len({row[column] for column in group}) == 1 for group in self.same)
 
     def of(self, rows: Iterable[Row]) -> list[Row]:
-        """Filter the rows that belong to it."""
+        """The rows that the selection contains."""
         return [row for row in rows if self.holds(row)]
 
     def query(self, arity: int) -> tuple[str, dict[str, Any]]:
-        """A question whose answers are the values of its free columns, and the parameters of the question."""
+        """A query for the values of the free columns, and its parameters."""
         terms = [f"V{column}" for column in range(arity)]
         for group in self.same:
             for column in group:
@@ -66,12 +66,12 @@ class Selection:
         return f"{self.view}({', '.join(terms)})", {f"c{c}": v for c, v in zip(self.columns, self.values, strict=True)}
 
     def free_columns(self, arity: int) -> list[int]:
-        """The columns that the answers to `query` have: of those with one variable the first."""
+        """The columns of the answers to `query`: those without a constant, and the first of each group in `same`."""
         repeated = {column for group in self.same for column in group[1:]}
         return [column for column in range(arity) if column not in self.columns and column not in repeated]
 
     def whole(self, answers: Iterable[Row], arity: int) -> list[Row]:
-        """The rows of the answers to `query`."""
+        """The rows for answers to `query`."""
         first = {column: group[0] for group in self.same for column in group}
         order = self.free_columns(arity)
         places = {
@@ -85,8 +85,8 @@ class Selection:
 
 
 def selection(view: str, where: str | None, schemas: Mapping[str, Schema]) -> Selection:
-    """The selection of a `where`: one literal of the view, with constants, variables and `_`. An empty one is the whole
-    view. Raises `ProgramError` if it does not fit the view's columns."""
+    """The selection of a `where`: one literal of the view, with constants, variables and `_`. None is the whole view.
+    Raises `ProgramError` if the literal does not fit the columns."""
     if where is None:
         return Selection(view)
     if len(where) > LONGEST_TEXT:
@@ -114,7 +114,7 @@ def _refused(view: str, message: str) -> RequestError:
 
 @dataclass(slots=True)
 class SelectionIndex(Generic[S]):
-    """The selections of one view by the rows they match: those with other constants than a row has are not visited."""
+    """The selections of a view, indexed by their constants."""
 
     _patterns: dict[tuple[int, ...], dict[Row, list[tuple[Selection, S]]]] = field(default_factory=dict)
 
@@ -123,9 +123,9 @@ class SelectionIndex(Generic[S]):
 
     def remove(self, selection: Selection, listener: S) -> None:
         bound = self._patterns[selection.columns]
-        left = [each for each in bound[selection.values] if each[1] is not listener]
-        if left:
-            bound[selection.values] = left
+        others = [each for each in bound[selection.values] if each[1] is not listener]
+        if others:
+            bound[selection.values] = others
             return
         del bound[selection.values]
         if not bound:
@@ -139,8 +139,8 @@ class SelectionIndex(Generic[S]):
             for listed in bound.values():
                 yield from (listener for _, listener in listed)
 
-    def concerned(self, inserted: Sequence[Row], deleted: Sequence[Row]) -> list[tuple[S, list[Row], list[Row]]]:
-        """For each listener that a change concerns, its inserted and deleted rows."""
+    def affected(self, inserted: Sequence[Row], deleted: Sequence[Row]) -> list[tuple[S, list[Row], list[Row]]]:
+        """For each listener of a selection that changes, the inserted and deleted rows."""
         found: dict[int, tuple[S, list[Row], list[Row]]] = {}
         for columns, bound in self._patterns.items():
             listed = bound.get(()) if not columns else None

@@ -1,8 +1,8 @@
-"""One client that follows a view by server-sent events: a snapshot or the past first, then what happens, without a gap
-and without a repetition.
+"""A client that follows a view by server-sent events: first a snapshot or past changes, then every later change,
+without gaps and repetitions.
 
-Where the past ends and the present begins is a version: the stream is found first, the past is read up to a version
-the stream reaches back to, and from the stream only what is after that version is taken.
+A version separates the two parts: past changes are read from the log up to a version that the stream still has, and
+only later events are taken from the stream.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from upshot.service.feed.streams import (
     StreamEvent,
     change_event,
     end_event,
-    heard,
     progress_event,
+    requested_rows,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("upshot.service")
 
 PATIENCE = 10.0
-"""Seconds that a client may take nothing while the ring has moved on."""
+"""Seconds that a write to a client may block."""
 
 HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -47,14 +47,14 @@ HEADERS = {
 
 
 class _Ended(Exception):
-    """The client gets the reason, and the cursor to continue from."""
+    """Ends the stream with a reason, which the client gets with its cursor."""
 
 
 class EventStream(Response):
-    """The answer to `GET /views/{name}/changes` and `GET /changes`. `since` is the client's cursor, if it has one that
-    can be used; if not, `reason` says why. `every` are the seconds of an interval, if changes are to come as one for
-    each; `heard` is the sign of the rows that are wanted, and the most of them in one event. `allowed` says whether the
-    client may go on."""
+    """The answer to `GET /views/{name}/changes` and `GET /changes`. `since` is the client's cursor; None begins with a
+    snapshot, whose `reason` says why the cursor cannot be used. `every`: send one net change per interval of that many
+    seconds. `only`: the sign of the requested rows, and the number of them in one event. `allowed` tests whether the
+    client is still authorized."""
 
     media_type = "text/event-stream"
 
@@ -66,12 +66,12 @@ class EventStream(Response):
         since: int | None = None,
         reason: str | None = None,
         every: float | None = None,
-        heard: tuple[str, int | None] = ("all", None),
+        only: tuple[str, int | None] = ("all", None),
         allowed: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(status_code=200, headers={**HEADERS, "upshot-epoch": hub.service.database.identity})
         self.raw_headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
-        self._hub, self._subject, self._every, self._heard, self._allowed = hub, subject, every, heard, allowed
+        self._hub, self._subject, self._every, self._only, self._allowed = hub, subject, every, only, allowed
         self._database = hub.service.database
         self._cursor, self._reason = since, reason
         self._resumed = since is not None
@@ -79,16 +79,16 @@ class EventStream(Response):
         self._waiting: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._sending_since: float | None = None
-        self._spoke_at = 0.0
+        self._sent_at = 0.0
 
-    # ---- seen from the hub ------------------------------------------------------------------------
+    # ---- called by the hub ------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = asyncio.get_running_loop().time()
         if not self._allowed():
             self.end("forbidden")
         elif self._sending_since is not None and now - self._sending_since > PATIENCE and self._task is not None:
-            # It does not even read the event that says so.
+            # It would not read an `end` event either.
             self._hub.service.metrics.disconnections.labels("too-slow").inc()
             self._task.cancel()
 
@@ -97,7 +97,7 @@ class EventStream(Response):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    # ---- seen from the server ---------------------------------------------------------------------
+    # ---- called by the server -------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send_message = send
@@ -118,7 +118,7 @@ class EventStream(Response):
             await asyncio.gather(self._task, gone, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Follows until there is a reason to end."""
+        """Send events until there is a reason to end."""
         message = ""
         try:
             await self._follow()
@@ -134,11 +134,12 @@ class EventStream(Response):
         await self._send_message({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, data: bytes) -> None:
-        """Sends in slices: what the server holds for one client stays small, and one that takes slowly still takes."""
+        """Send in pieces, so that the buffer for a client stays small, and a slow reader is not taken for a stopped
+        one."""
         loop = asyncio.get_running_loop()
         for start in range(0, len(data), LARGEST_CHUNK):
             body = data if len(data) <= LARGEST_CHUNK else data[start : start + LARGEST_CHUNK]
-            self._sending_since = self._spoke_at = loop.time()
+            self._sending_since = self._sent_at = loop.time()
             await self._send_message({"type": "http.response.body", "body": body, "more_body": True})
         self._sending_since = None
 
@@ -175,8 +176,7 @@ class EventStream(Response):
         await self._send(data)
 
     async def _past(self, stream: ChangeStream) -> str | None:
-        """Sends changes from the log until the stream reaches back to the cursor; returns the reason if that is
-        impossible."""
+        """Send changes from the log until the stream has all later ones; return the reason if that is impossible."""
         while stream.place_after(self._at) is None and not stream.closed:
             self._check()
             until, since, chosen = max(stream.base, self._hub.version), self._at, self._selection
@@ -187,7 +187,7 @@ class EventStream(Response):
             except Forgotten as forgotten:
                 return forgotten.reason
             data = b"".join(self._encoded(step.version, step.inserted, step.deleted) for step in past.steps)
-            # All of it is sent before the cursor moves: a client that goes away in between has the ids it has seen.
+            # The cursor moves after sending: a client that disconnects in between resumes after its last event.
             await self._send(data + progress_event(past.through))
             self._hub.service.metrics.events.labels("change").inc(len(past.steps))
             self._cursor = past.through
@@ -195,11 +195,11 @@ class EventStream(Response):
 
     @property
     def _at(self) -> int:
-        assert self._cursor is not None, "after a snapshot, or given"
+        assert self._cursor is not None, "set by a snapshot or the client"
         return self._cursor
 
     async def _present(self, stream: ChangeStream) -> None:
-        """Sends changes until the stream is closed."""
+        """Send changes until the stream is closed."""
         floor = self._at
         place = stream.place_after(floor)
         events = self._hub.service.metrics.events.labels("change")
@@ -209,38 +209,38 @@ class EventStream(Response):
                 if stream.closed:
                     return
                 if self._resumed:
-                    # A subscriber that resumes learns at once, not with the next heartbeat, that it is up to date.
+                    # A client that resumes learns at once, not with the next heartbeat, that it is current.
                     self._resumed = False
                     self._cursor = max(self._at, self._hub.version)
                     await self._send(progress_event(self._cursor))
                 else:
                     await self._wait(stream)
                 continue
-            taken = stream.take(place)
-            if taken is None:
+            batch = stream.take(place)
+            if batch is None:
                 raise _Ended("too-slow")
-            place = taken.place
-            data, last = taken.data, taken.entries[-1].version
-            if self._heard != ("all", None):
-                data = b"".join(map(self._heard_of, taken.entries))
-            if taken.entries[0].version <= floor:
+            place = batch.place
+            data, last = batch.data, batch.entries[-1].version
+            if self._only != ("all", None):
+                data = b"".join(map(self._data_of, batch.entries))
+            if batch.entries[0].version <= floor:
                 # A snapshot may be ahead of the stream.
-                data = b"".join([self._heard_of(e) for e in taken.entries if e.version > floor - (not e.counts)])
+                data = b"".join([self._data_of(e) for e in batch.entries if e.version > floor - (not e.counts)])
             if data:
                 await self._send(data)
-                events.inc(len(taken.entries))
+                events.inc(len(batch.entries))
                 self._cursor = max(last, floor)
 
-    def _heard_of(self, entry: StreamEvent) -> bytes:
-        """An event as this client hears it."""
-        if self._heard == ("all", None) or not entry.counts:
+    def _data_of(self, entry: StreamEvent) -> bytes:
+        """An event with the rows that the client requested."""
+        if self._only == ("all", None) or not entry.counts:
             return entry.data
         return self._encoded(entry.version, entry.inserted, entry.deleted)
 
     def _encoded(self, version: int, inserted: Iterable[Row], deleted: Iterable[Row]) -> bytes:
-        came, went, omitted = heard(inserted, deleted, *self._heard)
-        came, went = list(came), list(went)
-        return change_event(version, came, went, omitted) if came or went or omitted else progress_event(version)
+        inserted, deleted, omitted = requested_rows(inserted, deleted, *self._only)
+        rows = list(inserted), list(deleted)
+        return change_event(version, *rows, omitted) if any(rows) or omitted else progress_event(version)
 
     async def _wait(self, stream: ChangeStream) -> None:
         self._waiting = stream.waiter()
@@ -253,7 +253,7 @@ class EventStream(Response):
             self._waiting = None
 
     async def _intervals(self, stream: ChangeStream, every: float) -> None:
-        """Sends the net change of each interval until the stream is closed."""
+        """Send the net change of each interval until the stream is closed."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not stream.closed:
@@ -267,7 +267,7 @@ class EventStream(Response):
             if net.inserted or net.deleted:
                 await self._send(self._encoded(until, net.inserted, net.deleted))
                 self._hub.service.metrics.events.labels("change").inc()
-            elif loop.time() - self._spoke_at >= self._hub.service.settings.heartbeat:
+            elif loop.time() - self._sent_at >= self._hub.service.settings.heartbeat:
                 await self._send(progress_event(until))
             self._cursor = until
             due = max(due + every, loop.time())

@@ -1,8 +1,8 @@
 """Live queries that clients follow, and selections of views whose changes are not computed.
 
 `.view closure materialized=false events=none` stores nothing and reports nothing. A subscription to `closure("a", Y)`
-is one to the query `closure(V0, V1), V0 = $c0` with `"a"`: all such selections share one plan, and the cost of a commit
-follows the subscribed values that it touches.
+follows the query `closure(V0, V1), V0 = $c0` with `"a"`: all such selections share one plan, and the cost of a commit
+depends on the subscribed values that it affects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHAPES = 256
-"""The most live queries that differ in more than parameter values: each has its own plan."""
+"""The number of live queries with different plans: those that differ in more than parameter values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Subject:
 
 
 class LiveSelections:
-    """The live queries that are held for clients. Belongs to the event loop; queries are made on another thread."""
+    """The live queries of clients. Used on the event loop; queries are evaluated on another thread."""
 
     def __init__(self, database: Database, seconds: float) -> None:
-        """`seconds`: the time that one query may take to begin."""
+        """`seconds`: the time limit for the first evaluation of a query."""
         self._database, self._seconds = database, seconds
         self._held: dict[Selection, tuple[LiveHandle, float]] = {}
         self._guard = threading.Lock()
@@ -95,7 +95,7 @@ class LiveSelections:
         return made
 
     def _held_query(self, text: str, values: Mapping[str, Any]) -> LiveHandle:
-        # Nothing can be committed meanwhile.
+        # No transaction is committed during the evaluation.
         with time_limit(self._seconds):
             return self._database.hold_query(text, **values)
 
@@ -115,7 +115,7 @@ class LiveSelections:
         return len({each.view for each in self._held})
 
     def schema(self, selection: Selection) -> Schema | None:
-        """The columns of a live query; None if the selection is of a relation, or the query is held no more."""
+        """The columns of a live query; None if the selection is of a relation, or the query has ended."""
         with self._guard:
             found = self._held.get(selection)
         return found[0].schema if found is not None and found[0].is_current else None
@@ -137,7 +137,7 @@ class LiveSelections:
         return self._database.query_reads(subject.view, subject.values)
 
     async def drop_unused(self, followed: set[Selection], after: float) -> None:
-        """Removes queries without subscribers for this many seconds."""
+        """Close queries without followers for this many seconds."""
         now = asyncio.get_running_loop().time()
         async with self._making:
             with self._guard:
@@ -150,7 +150,7 @@ class LiveSelections:
 
 
 def drop_standing(database: Database) -> None:
-    """Takes views out of the program that earlier versions of Upshot defined for selections."""
+    """Drop views that earlier versions of Upshot defined for selections."""
     for name in [each for each in database.schemas if STANDING.fullmatch(each)]:
         try:
             database.drop(name)

@@ -1,7 +1,7 @@
 """The recent changes of a selection of a view, encoded once for all its followers.
 
-A stream holds events in a ring; everyone who follows has a place in it and takes all that is new at once. Who is
-further behind than the ring reaches takes it from the log.
+A stream keeps events in a ring. A follower has a place in it and takes all new events at once. A follower that is
+behind the ring reads from the log.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from upshot.service.feed.selections import Selection
 from upshot.service.wire.answers import columns_of
 
 LARGEST_CHUNK = 256 << 10
-"""Bytes that one write takes from a stream, unless a single event has more."""
+"""Bytes of one write to a client, unless a single event has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingBounds:
-    """The bounds of a stream's memory: of kept events, and of rows that wait to be encoded."""
+    """The bounds of the memory of a stream: kept events, and rows that wait for encoding."""
 
     events: int = 4_096
     bytes: int = 32 << 20
     waiting_commits: int = 20_000
     waiting_rows: int = 2_000_000
     linger: float = 30.0
-    """seconds that a stream is kept after the last one who followed it has gone"""
+    """seconds that a stream is kept without followers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events that follow one another, their bytes together, and the place after them."""
+    """Consecutive events, their bytes together, and the place after them."""
 
     entries: list[StreamEvent]
     data: bytes
@@ -66,9 +66,8 @@ def change_event(version: int, inserted: Iterable[Row], deleted: Iterable[Row], 
     >>> change_event(7, [(1, "a")], [])
     b'event: change\\nid: 7\\ndata: {"version":7,"insert":[[1,"a"]],"delete":[]}\\n\\n'
     """
-    came, went = rows_to_json(inserted), rows_to_json(deleted)
     more = f',"omitted":{omitted}' if omitted else ""
-    data = f'{{"version":{version},"insert":{came},"delete":{went}{more}}}'
+    data = f'{{"version":{version},"insert":{rows_to_json(inserted)},"delete":{rows_to_json(deleted)}{more}}}'
     return f"event: change\nid: {version}\ndata: {data}\n\n".encode()
 
 
@@ -86,7 +85,7 @@ def progress_event(version: int) -> bytes:
 
 
 def end_event(reason: str, cursor: int | None, message: str = "") -> bytes:
-    """The last event; `cursor` is where to go on from, `message` that of the error which ended it.
+    """The last event, with the cursor to continue from, and the message of the error that ended the stream.
 
     >>> end_event("view-dropped", 7)
     b'event: end\\ndata: {"reason":"view-dropped","cursor":7}\\n\\n'
@@ -95,48 +94,48 @@ def end_event(reason: str, cursor: int | None, message: str = "") -> bytes:
     return f"event: end\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
 
 
-def heard(
+def requested_rows(
     inserted: Iterable[Row], deleted: Iterable[Row], events: str, limit: int | None, *, whole: bool = False
 ) -> tuple[Iterable[Row], Iterable[Row], int]:
-    """The rows of a change that a subscriber hears of: of one sign if `events` is `insert` or `delete`, but all of a
-    `whole` answer; at most `limit` of a sign. And how many are left out for that limit."""
-    came = inserted if events != "delete" or whole else ()
-    went = deleted if events != "insert" else ()
+    """The rows of a change that a subscriber requests: of one sign if `events` is `insert` or `delete`, except of a
+    `whole` snapshot; at most `limit` of a sign. The last result is the number of rows beyond that limit."""
+    inserted = inserted if events != "delete" or whole else ()
+    deleted = deleted if events != "insert" else ()
     if limit is None:
-        return came, went, 0
-    kept = list(came), list(went)
+        return inserted, deleted, 0
+    kept = list(inserted), list(deleted)
     return kept[0][:limit], kept[1][:limit], sum(max(0, len(each) - limit) for each in kept)
 
 
 class ChangeStream:
-    """Every change of a selection after version `base`, up to the version that the hub has reached. Belongs to the
-    event loop, except `selection` and `schema`, which never change: with other columns comes another stream."""
+    """Every change of a selection after version `base`, up to the version of the hub. Used on the event loop, except
+    `selection` and `schema`, which do not change: a view with other columns gets a new stream."""
 
     def __init__(self, selection: Selection, schema: Schema, base: int, bounds: RingBounds) -> None:
         self.selection, self.schema = selection, schema
         self.base = base
         self.closed = False
-        """Nothing comes any more: the view has changed, or was dropped; or the stream was overrun."""
+        """True if there are no further events: the view was changed or dropped, or the hub's queue was too long."""
         self.followers = 0
         self.left_at = 0.0
-        """The time at which the last subscriber left."""
-        self.spoke_at = 0.0
+        """The time at which the last follower left."""
+        self.sent_at = 0.0
         self._bounds = bounds
         self._entries: deque[StreamEvent] = deque()
-        self._taken: dict[int, EventBatch] = {}
+        self._batches: dict[int, EventBatch] = {}
         self._first, self._bytes = 0, 0
         self._waiting: list[asyncio.Future[None]] = []
         self._woken_at = 0.0
         self._woken = 0
-        """The number of subscribers woken last that have not returned yet."""
-        self._took = 0.0
-        """Seconds that writing to all of them took."""
+        """The number of followers that were woken last and do not wait yet again."""
+        self._wake_seconds = 0.0
+        """Seconds until all of them waited again."""
         self._wake_planned = False
 
     def append(self, entry: StreamEvent) -> None:
-        """Adds what happened; what is beyond the bounds is forgotten."""
+        """Add an event; drop the oldest ones beyond the bounds."""
         self._entries.append(entry)
-        self._taken.clear()
+        self._batches.clear()
         self._bytes += len(entry.data)
         while len(self._entries) > 1 and (len(self._entries) > self._bounds.events or self._bytes > self._bounds.bytes):
             gone = self._entries.popleft()
@@ -145,19 +144,19 @@ class ChangeStream:
             self.base = gone.version
 
     def place_after(self, version: int) -> int | None:
-        """The place of the first event after a version; nothing if the ring does not reach back so far."""
+        """The place of the first event after a version; None if the ring has no longer all of them."""
         if version < self.base or self.closed:
             return None
         return self._first + bisect_right(self._entries, version, key=lambda entry: entry.version)
 
     def take(self, place: int) -> EventBatch | None:
-        """The events from a position on, bounded in bytes; None if they were dropped. Followers at one position share
+        """The events from a place on, bounded in bytes; None if they were dropped. Followers at one place share
         them."""
         if place < self._first:
             return None
-        found = self._taken.get(place)
+        found = self._batches.get(place)
         if found is None:
-            found = self._taken[place] = self._take(place)
+            found = self._batches[place] = self._take(place)
         return found
 
     def _take(self, place: int) -> EventBatch:
@@ -177,19 +176,19 @@ class ChangeStream:
         return self._first + len(self._entries)
 
     def all_after(self, version: int) -> list[StreamEvent] | None:
-        """Every event after a version; nothing if the ring does not reach back so far."""
+        """Every event after a version; None if the ring has no longer all of them."""
         place = self.place_after(version)
         return None if place is None else [self._entries[at] for at in range(place - self._first, len(self._entries))]
 
-    # ---- waking those who follow ----------------------------------------------------------------
+    # ---- waking followers -----------------------------------------------------------------------
 
     def waiter(self) -> asyncio.Future[None]:
-        """Done when there is something new."""
+        """A future that is done when there is a new event."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting.append(future)
         if self._woken and len(self._waiting) >= self._woken:
-            self._took, self._woken = loop.time() - self._woken_at, 0
+            self._wake_seconds, self._woken = loop.time() - self._woken_at, 0
         return future
 
     def forget(self, future: asyncio.Future[None]) -> None:
@@ -197,11 +196,11 @@ class ChangeStream:
             self._waiting.remove(future)
 
     def wake(self) -> None:
-        """Wakes everyone; if they are many, not too often: they take more at a time then."""
+        """Wake all followers. Many followers are woken less often, and take more events at a time."""
         if self._wake_planned or not self._waiting:
             return
         loop = asyncio.get_running_loop()
-        due = self._woken_at + min(MOST_PAUSE, max(len(self._waiting) * PAUSE_EACH, self._took * SHARE))
+        due = self._woken_at + min(MOST_PAUSE, max(len(self._waiting) * PAUSE_EACH, self._wake_seconds * SHARE))
         if due <= loop.time() or self.closed:
             self._wake_now()
         else:
@@ -216,7 +215,7 @@ class ChangeStream:
         self._wake_some(waiting)
 
     def _wake_some(self, waiting: list[asyncio.Future[None]]) -> None:
-        """Wakes the first of them; the others when requests that have come meanwhile are seen to."""
+        """Wake the first followers; the others after the event loop has handled new requests."""
         for future in waiting[:AT_A_TIME]:
             if not future.done():
                 future.set_result(None)
@@ -229,9 +228,9 @@ class ChangeStream:
 
 
 AT_A_TIME = 64
-"""The most subscribers woken before the event loop polls its sockets again."""
+"""The number of followers woken before the event loop polls its sockets again."""
 PAUSE_EACH = 60e-6
 SHARE = 1.5
 MOST_PAUSE = 0.15
-"""Seconds between two wake-ups: per waiting stream, or a multiple of the last wake-up's duration, so that a third of
-the time is left for commits and queries. Each wake-up then sends more."""
+"""Seconds between two wake-ups: `PAUSE_EACH` per follower, or `SHARE` times the duration of the last wake-up, so that a
+third of the time is left for commits and queries; at most `MOST_PAUSE`."""

@@ -1,4 +1,4 @@
-"""`GET /views/{name}/changes`: a view, and then everything that happens to it."""
+"""`GET /views/{name}/changes` and `GET /changes`: follow a view or a query."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 from starlette.responses import Response
 
-from upshot.core.json_values import to_json
 from upshot.service.feed.hub import Hub
 from upshot.service.feed.past import Forgotten, read_snapshot
 from upshot.service.feed.selections import Selection, selection
 from upshot.service.feed.sse import EventStream, net_change
 from upshot.service.feed.standing import Subject
-from upshot.service.service import Service
-from upshot.service.wire.answers import columns_of
+from upshot.service.service import Service, service_of
+from upshot.service.wire.answers import columns_of, listed
 from upshot.service.wire.errors import RequestError
 
 router = APIRouter()
@@ -29,7 +28,7 @@ SHORTEST_INTERVAL = 0.05
 LONGEST_INTERVAL = 86_400.0
 
 LONGEST_QUERY = 20_000
-Heard = Annotated[Literal["all", "insert", "delete"], Query(description="rows of one sign only; a snapshot has all")]
+Sign = Annotated[Literal["all", "insert", "delete"], Query(description="rows of one sign only; a snapshot has all")]
 Most = Annotated[int | None, Query(ge=0, le=1_000_000, description="the most rows of a sign in one change")]
 
 _EVENTS = """event: snapshot
@@ -66,7 +65,7 @@ class StartOfFollowing:
 
     since: int | None
     every: float | None
-    heard: tuple[str, int | None]
+    only: tuple[str, int | None]
     epoch: str | None
     last_event_id: str | None
     accept: str
@@ -78,7 +77,7 @@ def _start(
         float | None,
         Query(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL, description="seconds: one net change for each interval"),
     ] = None,
-    events: Heard = "all",
+    events: Sign = "all",
     limit: Most = None,
     epoch: Annotated[str | None, Query(max_length=64, description="the epoch of the version in `since`")] = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
@@ -107,10 +106,9 @@ async def changes(
     where: Annotated[str | None, Query(description='filter: `closure("a",Y)`')] = None,
 ) -> Response:
     """Server-sent events: a `snapshot` unless `since` or `Last-Event-ID` is given, then a `change` for each commit that
-    concerns the view, in order, once. With `Accept: application/json` one answer: the net change since `since`, or all
+    changes the view, in order, once. With `Accept: application/json` one answer: the net change since `since`, or all
     rows."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
+    service, scopes = service_of(request)
     scopes.require_subscribe()
     scopes.require_read(name, service.database.schemas)
     chosen = selection(name, where, service.database.schemas)
@@ -128,8 +126,7 @@ async def query_changes(
 ) -> Response:
     """Follow a query with parameters as for a view: its answers, then every change of them. Queries that differ in the
     values of their parameters only share one plan. The token needs to read every relation that the query names."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
+    service, scopes = service_of(request)
     scopes.require_subscribe()
     subject = Subject(query, parameters=json.dumps(read_parameters(parameters)))
     reads = await asyncio.to_thread(service.database.query_reads, query, subject.values, scopes.may_read)
@@ -156,7 +153,7 @@ async def _answer(
         return now.subscribe and now.may_read_all(reads)
 
     await hub.standing.chosen(subject)
-    return EventStream(hub, subject, since=cursor, reason=reason, every=start.every, heard=start.heard, allowed=allowed)
+    return EventStream(hub, subject, since=cursor, reason=reason, every=start.every, only=start.only, allowed=allowed)
 
 
 async def _net_between(service: Service, chosen: Selection, since: int | None, until: int) -> JSONResponse:
@@ -168,14 +165,14 @@ async def _net_between(service: Service, chosen: Selection, since: int | None, u
     def net() -> dict[str, Any]:
         found = database.changes(chosen.view, since, until)
         rows = {"insert": chosen.of(found.inserted.sorted()), "delete": chosen.of(found.deleted.sorted())}
-        return {sign: list(map(_json, each)) for sign, each in rows.items()}
+        return {sign: listed(each) for sign, each in rows.items()}
 
     body = {"version": until, "epoch": database.identity, "since": since}
     return JSONResponse({**body, **await service.writer.between_commits(net)})
 
 
 def read_parameters(text: str) -> dict[str, Any]:
-    """The values of parameters, given as a JSON object."""
+    """The values of parameters, sent as a JSON object."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -203,14 +200,10 @@ async def _on_demand(hub: Hub, selection: Selection, since: int | None, reason: 
         try:
             with hub.following(selection) as stream:
                 body["version"], net = await net_change(hub, stream, since)
-            rows = {"insert": list(map(_json, net.inserted)), "delete": list(map(_json, net.deleted))}
+            rows = {"insert": listed(net.inserted), "delete": listed(net.deleted)}
             return JSONResponse({**body, "since": since, **rows})
         except Forgotten as forgotten:
             reason = forgotten.reason
     found = await hub.read(lambda: read_snapshot(database, selection, most, hub.standing))
-    body |= {"version": found.version, "columns": columns_of(found.schema), "rows": list(map(_json, found.rows))}
+    body |= {"version": found.version, "columns": columns_of(found.schema), "rows": listed(found.rows)}
     return JSONResponse(body if reason is None else {**body, "reason": reason})
-
-
-def _json(row: tuple[Any, ...]) -> list[Any]:
-    return [to_json(value) for value in row]

@@ -1,4 +1,4 @@
-"""`/docs`: every route for a person to read. Made from `/openapi.json`, with nothing from elsewhere."""
+"""`/docs`: a page that describes every route, made from `/openapi.json` without external resources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ dt { font-weight: 600; } dd { margin: 0 0 .5rem 1.5rem; }
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    """The page. It needs no token: it says what the service can do, not what it holds."""
+    """The page needs no token: it describes the routes and contains no data."""
     described = request.app.openapi()
     parts = [
         f"<h1>{_text(described['info']['title'])}</h1>",

@@ -1,4 +1,4 @@
-"""`GET /explanations/{view}`: how a view is maintained; why a row is present, absent, or changed."""
+"""`GET /explanations/{view}`: the maintenance of a view; why a row is present, absent, or changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from upshot.reasons.failure import Failure, without_notes
 from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_database
 from upshot.service.routes.insight import all_names
-from upshot.service.service import Service
+from upshot.service.service import Service, service_of
 from upshot.service.wire.answers import JSON, json_response, listed
 from upshot.service.wire.bodies import read_row
 from upshot.service.wire.errors import RequestError, not_found
@@ -34,18 +34,18 @@ router = APIRouter(tags=["insight"], responses=ERRORS)
 _LONGEST_ROW = 20_000
 _ROW_HELP = "`row` must be a JSON list of values, as in `?row=[1,3]`"
 _WHY_BOUND = 200_000
-"""Rule instances that are looked at for one derivation."""
+"""The number of rule instances that are searched for a derivation."""
 _MOST_TREES, _DEEPEST = 100, 10
 _LARGEST_VERSION = 2**62
 _MOST_FIXES, _LONGEST_SEARCH = 100, 10**6
 _ATTEMPTS = 3
 """Attempts for a row that keeps changing."""
 
-Told = Derivation | Failure | RowChange
+Explanation = Derivation | Failure | RowChange
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExplanationRequest:
     """The parameters of a request to explain a row of a view."""
 
     view: str
@@ -60,12 +60,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RowExplanation:
-    """The explanation of a row, its name and version; empty while a search for fixes is still to be run."""
+    """The explanations of a row, with their name in the answer, and the version. They are empty if a search for fixes
+    must be run first."""
 
     part: str
     version: int
     row: Row
-    told: tuple[Told, ...]
+    trees: tuple[Explanation, ...]
 
 
 @router.get(
@@ -117,32 +118,32 @@ async def explanation(
     """Explain the maintenance of a view; with `row`, the smallest derivation of that row (`derivation`), or, if it is
     absent, the nearest rules and its fixes (`why_not`). The token needs to read every relation that the view depends
     on; fixes are shown to tokens that may call `POST /realizations`."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    service, scopes = service_of(request)
+    database = service.database
     _require_known(view, scopes, database)
     if row is None:
         for name in sorted(request.query_params):
             raise RequestError(400, "bad-request", f"`{name}` needs `row`", help=_ROW_HELP)
         return json_response(await service.run_read(lambda: _explained(view, scopes, database)))
-    question = Question(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds), at)
-    found = await _found(request, question, service, scopes)
-    return await service.run_read(lambda: _response(question, found, scopes))
+    parameters = ExplanationRequest(view, row, limit, depth, changed_in, format, Fixes(fixes, seconds), at)
+    found = await _found(request, parameters, service, scopes)
+    return await service.run_read(lambda: _response(parameters, found, scopes))
 
 
-async def _found(request: Request, question: Question, service: Service, scopes: Scopes) -> RowExplanation:
+async def _found(request: Request, parameters: ExplanationRequest, service: Service, scopes: Scopes) -> RowExplanation:
     try:
-        if (at := question.at) is not None:
-            if question.changed_in is not None or question.fixes.count:
+        if (at := parameters.at) is not None:
+            if parameters.changed_in is not None or parameters.fixes.count:
                 hint = "`changed_in` names a version itself; `POST /realizations` with `at` finds fixes"
                 raise RequestError(
                     400, "bad-request", "`at` cannot be combined with `changed_in` or `fixes`", help=hint
                 )
             past = await service.writer.between_commits(lambda: past_database(service.database, at))
-            return await service.run_read(lambda: _derivations(replace(question, fixes=Fixes(0)), scopes, past))
-        if question.changed_in is None:
-            return await _reasons(request, question, service, scopes)
-        # The state before is made again for it: nothing may be committed meanwhile.
-        return await service.writer.between_commits(lambda: _why_changed(question, scopes, service.database))
+            return await service.run_read(lambda: _derivations(replace(parameters, fixes=Fixes(0)), scopes, past))
+        if parameters.changed_in is None:
+            return await _reasons(request, parameters, service, scopes)
+        # The previous state is reconstructed, so nothing may be committed.
+        return await service.writer.between_commits(lambda: _why_changed(parameters, scopes, service.database))
     except LimitError as error:
         if error.code != "explanation-bounds":
             raise
@@ -152,7 +153,7 @@ async def _found(request: Request, question: Question, service: Service, scopes:
 def _require_known(view: str, scopes: Scopes, database: Database) -> None:
     scopes.require_read(view, all_names(database))
     if view in database.rules and not scopes.reads_everything:
-        # What a rule reads and sets off is spread over the program.
+        # A rule reads and changes relations in many parts of the program.
         raise not_found()
 
 
@@ -161,13 +162,13 @@ def _explained(view: str, scopes: Scopes, database: Database) -> dict[str, Any]:
         if _is_base(view, database):
             hint = "explain a view instead"
             raise RequestError(400, "not-a-view", "this is a base relation", help=hint)
-        told = database.explain(view).as_dict()
+        found = database.explain(view).as_dict()
         _require_all_below(view, scopes, database)
     if not scopes.reads_everything:
-        told = {key: value for key, value in told.items() if key not in ("work", "rules", "triggering")}
-        for part in told["relations"].values():
+        found = {key: value for key, value in found.items() if key not in ("work", "rules", "triggering")}
+        for part in found["relations"].values():
             part["kept"] = [{"parameters": each["parameters"], "rows": each["rows"]} for each in part["kept"]]
-    return told
+    return found
 
 
 def _is_base(view: str, database: Database) -> bool:
@@ -188,48 +189,50 @@ def _require_all_below(view: str, scopes: Scopes, database: Database) -> None:
 # ---- of a row -------------------------------------------------------------------------------------
 
 
-def _response(question: Question, found: RowExplanation, scopes: Scopes) -> Response:
-    told = found.told if scopes.admin else tuple(map(_without_notes, found.told))
-    if question.format == "text":
-        return Response("\n\n".join(each.text() for each in told) + "\n", media_type="text/plain")
-    if question.format == "svg":
-        trees = [each for each in told if isinstance(each, Derivation)]
-        return Response(pictures(trees) if trees else told[0].svg(), media_type="image/svg+xml")
-    about = json_response({"view": question.view, "version": found.version, "row": listed([found.row])[0]}).body
-    written = ",".join(each.json() for each in told)
+def _response(parameters: ExplanationRequest, found: RowExplanation, scopes: Scopes) -> Response:
+    trees = found.trees if scopes.admin else tuple(map(_without_metadata, found.trees))
+    if parameters.format == "text":
+        return Response("\n\n".join(each.text() for each in trees) + "\n", media_type="text/plain")
+    if parameters.format == "svg":
+        derivations = [each for each in trees if isinstance(each, Derivation)]
+        return Response(pictures(derivations) if derivations else trees[0].svg(), media_type="image/svg+xml")
+    about = json_response({"view": parameters.view, "version": found.version, "row": listed([found.row])[0]}).body
+    written = ",".join(each.json() for each in trees)
     content = f"[{written}]" if found.part == "derivations" else written
-    # Trees may be deeper than the writer of JSON goes.
+    # Trees may be deeper than `json.dumps` supports.
     text = bytes(about)[:-1] + f',"{found.part}":{content}}}'.encode("utf-8", "backslashreplace")
     return Response(text, media_type=JSON)
 
 
-def _row(question: Question, database: Database) -> Row:
-    return read_row(question.row, replace(database.explained_schema(question.view), name=question.view))
+def _row(parameters: ExplanationRequest, database: Database) -> Row:
+    return read_row(parameters.row, replace(database.explained_schema(parameters.view), name=parameters.view))
 
 
-async def _reasons(request: Request, question: Question, service: Service, scopes: Scopes) -> RowExplanation:
+async def _reasons(
+    request: Request, parameters: ExplanationRequest, service: Service, scopes: Scopes
+) -> RowExplanation:
     """The derivations of the row; if it is absent, the missing premises and the realizations."""
     database = service.database
     for _ in range(_ATTEMPTS):
-        found = await service.run_read(lambda: _derivations(question, scopes, database))
-        if found.told:
+        found = await service.run_read(lambda: _derivations(parameters, scopes, database))
+        if found.trees:
             return found
-        why_not = partial(_why_not, question, scopes, found.row)
-        key = question.view, found.row
-        answer = await with_fixes(service, scopes, key, why_not, question.fixes, request.is_disconnected)
+        why_not = partial(_why_not, parameters, scopes, found.row)
+        key = parameters.view, found.row
+        answer = await with_fixes(service, scopes, key, why_not, parameters.fixes, request.is_disconnected)
         if answer is not None:
             return RowExplanation("why_not", answer[0], found.row, (answer[1],))
-    plain = replace(question, fixes=Fixes(0))
+    plain = replace(parameters, fixes=Fixes(0))
     return await service.run_read(lambda: _derivations(plain, scopes, database))
 
 
-def _derivations(question: Question, scopes: Scopes, database: Database) -> RowExplanation:
+def _derivations(parameters: ExplanationRequest, scopes: Scopes, database: Database) -> RowExplanation:
     """The derivations of the row; if it is absent, the missing premises, unless realizations are searched too."""
-    view, limit = question.view, question.limit
+    view, limit = parameters.view, parameters.limit
     with database.reading() as at:
         _require_all_below(view, scopes, database)
-        count = question.fixes.number(view, scopes, database)
-        row = _row(question, database)
+        count = parameters.fixes.number(view, scopes, database)
+        row = _row(parameters, database)
         try:
             if limit is None:
                 return RowExplanation("derivation", at.version, row, (database.why(view, row, bounds=_WHY_BOUND),))
@@ -240,20 +243,20 @@ def _derivations(question: Question, scopes: Scopes, database: Database) -> RowE
                 raise
         if count:
             return RowExplanation("why_not", at.version, row, ())
-        answer = _why_not(question, scopes, row, database)
-        return RowExplanation("why_not", at.version, row, (question.fixes.unsought(view, answer, database),))
+        answer = _why_not(parameters, scopes, row, database)
+        return RowExplanation("why_not", at.version, row, (parameters.fixes.without_search(view, answer, database),))
 
 
-def _why_not(question: Question, scopes: Scopes, row: Row, database: Database) -> Absence:
-    """Called inside `database.reading()`: access is checked in the version that is explained."""
-    _require_all_below(question.view, scopes, database)
-    return database.why_not(question.view, row, depth=question.depth, bounds=_WHY_BOUND)
+def _why_not(parameters: ExplanationRequest, scopes: Scopes, row: Row, database: Database) -> Absence:
+    """Called inside `database.reading()`, so that access is checked in the explained version."""
+    _require_all_below(parameters.view, scopes, database)
+    return database.why_not(parameters.view, row, depth=parameters.depth, bounds=_WHY_BOUND)
 
 
-def _why_changed(question: Question, scopes: Scopes, database: Database) -> RowExplanation:
-    view, version = question.view, question.changed_in
+def _why_changed(parameters: ExplanationRequest, scopes: Scopes, database: Database) -> RowExplanation:
+    view, version = parameters.view, parameters.changed_in
     _require_all_below(view, scopes, database)
-    row = _row(question, database)
+    row = _row(parameters, database)
     try:
         change = database.why_changed(view, row, version, bounds=_WHY_BOUND)
     except DataError as error:
@@ -265,12 +268,12 @@ def _why_changed(question: Question, scopes: Scopes, database: Database) -> RowE
     return RowExplanation("why_changed", database.version, row, (change,))
 
 
-def _without_notes(told: Told) -> Told:
-    """Notes of commits are between their sender and the log."""
-    match told:
+def _without_metadata(tree: Explanation) -> Explanation:
+    """Remove the metadata of commits, which only administrators may read."""
+    match tree:
         case Derivation():
-            return without_meta(told)
+            return without_meta(tree)
         case RowChange():
-            return told.without_meta()
+            return tree.without_meta()
         case Failure():
-            return without_notes(told)
+            return without_notes(tree)

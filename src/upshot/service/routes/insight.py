@@ -1,4 +1,4 @@
-"""The program and what becomes of it: constraints, rules, the last commits."""
+"""`GET /program`, `/constraints`, `/rules` and `/commits`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,14 @@ from upshot.core.schema import Role
 from upshot.database.database import Database
 from upshot.service.access.disclosure import MOST_WITNESSES
 from upshot.service.access.scopes import Scopes
-from upshot.service.feed.commit_stream import told
 from upshot.service.feed.commits import KEPT, Fired
-from upshot.service.service import Service
+from upshot.service.service import Service, service_of
 from upshot.service.wire.answers import columns_of, json_response, listed, readable_causes
-from upshot.service.wire.shapes import (
-    ERRORS,
-    CommitsAnswer,
-    ConstraintsAnswer,
-    ProgramAnswer,
-    RulesAnswer,
-)
+from upshot.service.wire.shapes import ERRORS, CommitsAnswer, ConstraintsAnswer, ProgramAnswer, RulesAnswer, answer_of
 from upshot.syntax import print_item
 from upshot.syntax.ast import ActiveRule
 
-router = APIRouter(tags=["insight"], responses=ERRORS)
+router = APIRouter(tags=["insight"], responses=ERRORS, default_response_class=Response)
 
 _IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
 
@@ -36,13 +29,12 @@ _IDENTIFIER = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
 @router.get(
     "/program",
     summary="Read the program",
-    response_class=Response,
-    responses={200: {"model": ProgramAnswer, "description": "The program."}},
+    responses=answer_of(ProgramAnswer, "The program."),
 )
 async def program(request: Request) -> Response:
-    """The program, item by item, as far as everything that an item names may be read; and the relations that may be."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    """The readable relations, and the program without the items that name other relations."""
+    service, scopes = service_of(request)
+    database = service.database
 
     def answer() -> dict[str, Any]:
         with database.reading() as at:
@@ -78,36 +70,30 @@ def shows_nothing_hidden(text: str, names: frozenset[str], scopes: Scopes) -> bo
     return scopes.reads_everything or scopes.may_read_all(names.intersection(_IDENTIFIER.findall(text)))
 
 
-# ---- what became of it ----------------------------------------------------------------------------
-
-
 @router.get(
     "/commits",
     summary="List the last commits",
-    response_class=Response,
-    responses={200: {"model": CommitsAnswer, "description": "The commits."}},
+    responses=answer_of(CommitsAnswer, "The commits."),
 )
 async def commits(
     request: Request, limit: Annotated[int, Query(ge=1, le=KEPT, description="how many, newest first")] = 50
 ) -> Response:
     """The last commits since the service started: inserted and deleted rows per relation that the token may read, and
     seconds."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
-    found = [told(each, scopes) for each in service.recent.latest(limit)]
+    service, scopes = service_of(request)
+    found = [each.as_dict(scopes) for each in service.recent.latest(limit)]
     return json_response({"version": service.database.version, "commits": found})
 
 
 @router.get(
     "/constraints",
     summary="List constraints and their witnesses",
-    response_class=Response,
-    responses={200: {"model": ConstraintsAnswer, "description": "The constraints."}},
+    responses=answer_of(ConstraintsAnswer, "The constraints."),
 )
 async def constraints(request: Request) -> Response:
     """The constraints, each with the first rows that violate it."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    service, scopes = service_of(request)
+    database = service.database
 
     def answer() -> dict[str, Any]:
         with database.reading() as at:
@@ -137,16 +123,15 @@ async def constraints(request: Request) -> Response:
 @router.get(
     "/rules",
     summary="List rules and their firings",
-    response_class=Response,
-    responses={200: {"model": RulesAnswer, "description": "The rules."}},
+    responses=answer_of(RulesAnswer, "The rules."),
 )
 async def rules(
     request: Request,
     causes: Annotated[bool, Query(description="with the cause of each row of the last firings")] = False,
 ) -> Response:
     """The active rules, and their last firings."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    service, scopes = service_of(request)
+    database = service.database
 
     def answer() -> dict[str, Any]:
         with database.reading() as at:
@@ -182,7 +167,7 @@ async def rules(
 
 
 def _causes(service: Service, fired: Fired, scopes: Scopes) -> list[dict[str, Any]] | None:
-    """The causes of the rows that are shown; None if the firing, or one of the states around it, is not kept."""
+    """The causes of the shown rows; None if the firing, or the state before or after it, is not kept."""
     found: dict[Row, dict[str, Any]] = {}
     for firing in service.recent.firings_of(fired.version, fired.rule):
         rows = [row for row in fired.rows if row in firing.rows]

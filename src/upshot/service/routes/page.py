@@ -1,4 +1,4 @@
-"""The page at `/`: its files, and the two routes that only it uses. They are not public."""
+"""The page at `/`: its files, and two routes that only the page uses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from upshot.database.explain.drawing import BOX_HEIGHT, Layout
 from upshot.database.explain.explain import Explanation
 from upshot.database.explain.explained_view import rows
 from upshot.service.access.scopes import Scopes
-from upshot.service.feed.commit_stream import CommitStream, told
-from upshot.service.service import Service
+from upshot.service.feed.commits import CommitStream
+from upshot.service.service import Service, service_of
 from upshot.service.wire.answers import columns_of, json_response
 from upshot.service.wire.errors import RequestError, nervous_view, not_found, not_reported
 
@@ -32,7 +32,7 @@ _POLICY = (
 )
 _LATEST = 20
 _ROOM = " " * 18
-"""Beside the number of rows, for those of the last commit."""
+"""Space beside the number of rows, for the changes of the last commit."""
 
 
 @router.get("/")
@@ -58,9 +58,9 @@ def _file(name: str) -> Response:
 
 @router.get("/network")
 async def network(request: Request) -> Response:
-    """The dependency network with sizes, as far as the token may read it; and the last commits."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    """The readable part of the dependency network, with sizes; and the last commits."""
+    service, scopes = service_of(request)
+    database = service.database
 
     def answer() -> dict[str, Any]:
         with database.reading() as at:
@@ -68,7 +68,7 @@ async def network(request: Request) -> Response:
         return {
             "version": version,
             **_network(explained, database, scopes),
-            "commits": [told(each, scopes) for each in service.recent.latest(_LATEST)],
+            "commits": [each.as_dict(scopes) for each in service.recent.latest(_LATEST)],
             "session": service.authenticator.cookie in request.cookies,
             "subscribes": scopes.subscribe,
         }
@@ -77,7 +77,7 @@ async def network(request: Request) -> Response:
 
 
 def _network(explained: Explanation, database: Database, scopes: Scopes) -> dict[str, Any]:
-    """Relations and rules that the token may read, with their places in the picture that `explain` draws of them."""
+    """The readable relations and rules, with their places in the picture of `explain`."""
     notes = {part.name: rows(part.size) for part in explained.parts} | {part.name: "rule" for part in explained.rules}
     layout = explained.layout({name: note + _ROOM for name, note in notes.items() if scopes.may_read(name)})
     reads: dict[str, list[dict[str, Any]]] = {}
@@ -127,14 +127,14 @@ def _edge(edge: Dependency, layout: Layout) -> dict[str, Any]:
 
 
 def _unfollowed(name: str, database: Database) -> dict[str, str] | None:
-    """The reason that the relation cannot be followed as a whole, if it cannot."""
+    """The reason why the relation cannot be followed as a whole, if it cannot."""
     if not database.reports_net_changes(name):
-        why = nervous_view(name)
+        error = nervous_view(name)
     elif not database.reports_changes(name):
-        why = not_reported(name)
+        error = not_reported(name)
     else:
         return None
-    return {"code": why.code, "message": why.message, "help": why.help}
+    return {"code": error.code, "message": error.message, "help": error.help}
 
 
 @router.get("/commits/stream")

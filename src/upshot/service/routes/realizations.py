@@ -24,9 +24,9 @@ from upshot.database.search_arguments import LEAST_SIDE_EFFECTS
 from upshot.revise.request import Bounds
 from upshot.service.access.scopes import EVERYTHING, Scopes
 from upshot.service.feed.past import past_database
-from upshot.service.service import Service
+from upshot.service.service import service_of
 from upshot.service.wire.answers import json_response, listed
-from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Wish, read_object, require_keys, wish, wrong
+from upshot.service.wire.bodies import MOST_EXPECTED, Facts, Goal, read_goal, read_object, require_keys, wrong
 from upshot.service.wire.errors import RequestError
 from upshot.service.wire.shapes import (
     ERRORS,
@@ -37,11 +37,12 @@ from upshot.service.wire.shapes import (
     REALIZATIONS,
     USUAL_LIMIT,
     RealizationsAnswer,
+    answer_of,
     body_of,
 )
-from upshot.service.writing.searches import Hunt
+from upshot.service.writing.searches import Search
 
-router = APIRouter(tags=["transactions"], responses=ERRORS)
+router = APIRouter(tags=["transactions"], responses=ERRORS, default_response_class=Response)
 
 _KEYS = ("insert", "delete", "repair", "limit", "frozen", "cost", "bounds", "side_effect_free_first", "prefer", "at")
 _MOST_NAMED = 1_000
@@ -54,46 +55,44 @@ _LARGEST_VERSION = 2**62
 @router.post(
     "/realizations",
     summary="Find base changes for a request to views",
-    response_class=Response,
-    responses={200: {"model": RealizationsAnswer, "description": "Nothing was committed."}},
+    responses=answer_of(RealizationsAnswer, "Nothing was committed."),
     openapi_extra=body_of(REALIZATIONS),
 )
 async def realizations(request: Request) -> Response:
-    """The minimal sets of base changes after which these rows are there, and those are not, and no constraint is newly
-    violated: the cheapest first, each with all that it would do. The token needs to read everything that the answer can
-    hang on: what the relations rest on, the constraints over that, and what those rest on.
+    """The minimal sets of base changes that insert and delete these rows and violate no further constraint: the
+    cheapest first, each with all its effects. The token needs to read everything that the answer can depend on: the
+    relations below the requested ones, the constraints on these, and the relations below those constraints.
 
     `POST /transactions` commits one: its `insert` and `delete`, with values for the placeholders, and the `request` of
     this answer as `expect`."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
+    service, scopes = service_of(request)
     body = _body(await read_object(request, _KEYS, exact=True), service.database, scopes)
     require_reach(body.relations, service.database, scopes)
     if body.prefer is not None and not scopes.may_read_all(service.database.schemas):
         hint = "use a token that may read all views, or `side_effect_free_first`, which counts those it may read"
         raise RequestError(403, "forbidden", "`prefer` would disclose changes that this token may not read", help=hint)
-    asked: list[Wish] = [body.wish]
+    requested: list[Goal] = [body.goal]
 
     def begin(database: Database) -> Realizations:
-        wanted = body.with_witnesses(database)
-        search = body.search(wanted, database)
-        # Rules may have been defined while others had their turn. A search does nothing in a version after its own.
+        goal = body.with_witnesses(database)
+        search = body.search(goal, database)
+        # Rules may have been defined since the previous slice.
         require_reach(body.relations, database, scopes)
-        asked[:] = [wanted]
+        requested[:] = [goal]
         return search
 
     then = service.database
     if (at := body.at) is not None:
         then = await service.writer.between_commits(lambda: past_database(service.database, at))
 
-    def hunt() -> Hunt:
+    def start() -> Search:
         bounds = service.settings.bounds
         most = None if body.side_effect_free_first else body.limit
         seconds = min(bounds.seconds, body.bounds.seconds)
-        return Hunt(then, begin, seconds, most, bounds.rows, rows_shown(scopes))
+        return Search(then, begin, seconds, most, bounds.rows, rows_shown(scopes))
 
-    found = await service.searches.run(hunt, request.is_disconnected)
-    return await service.run_read(lambda: json_response(_answer(found, asked[0], body, scopes)))
+    found = await service.searches.run(start, request.is_disconnected)
+    return await service.run_read(lambda: json_response(_answer(found, requested[0], body, scopes)))
 
 
 # ---- the request ---------------------------------------------------------------------------------
@@ -101,9 +100,9 @@ async def realizations(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class RealizationsBody:
-    """`repair` are constraints whose witnesses are to go too."""
+    """A request for realizations; `repair`: constraints whose witnesses must be deleted, too."""
 
-    wish: Wish
+    goal: Goal
     repair: tuple[str, ...] = ()
     limit: int = USUAL_LIMIT
     frozen: tuple[str, ...] = ()
@@ -112,38 +111,38 @@ class RealizationsBody:
     side_effect_free_first: bool = False
     prefer: str | None = None
     patterns: tuple[tuple[str, str], ...] = ()
-    """Relations, and patterns of which all rows are to go."""
+    """Relations, and patterns whose rows must be deleted."""
     at: int | None = None
-    """An earlier version, in which the realizations are looked for."""
+    """An earlier version in which realizations are searched."""
 
     @property
     def relations(self) -> set[str]:
         """The relations of the request."""
-        return {*self.wish.insert, *self.wish.delete, *self.repair, *(name for name, _ in self.patterns)}
+        return {*self.goal.insert, *self.goal.delete, *self.repair, *(name for name, _ in self.patterns)}
 
-    def with_witnesses(self, database: Database) -> Wish:
+    def with_witnesses(self, database: Database) -> Goal:
         """The requested rows, with the current witnesses and the current rows of patterns."""
-        delete: Facts = {name: list(rows) for name, rows in self.wish.delete.items()}
+        delete: Facts = {name: list(rows) for name, rows in self.goal.delete.items()}
         for name, pattern in (*((name, "") for name in self.repair), *self.patterns):
             matched = database.pattern_rows(name, pattern) if pattern else database.rows(name)
             if len(matched) > MOST_EXPECTED:
-                words = f"`{pattern or name}` has {len(matched):,} {'rows' if pattern else 'witnesses'}; " + (
-                    f"{MOST_EXPECTED:,} can be {'requested' if pattern else 'repaired'} together")  # fmt: skip
-                raise RequestError(422, "too-many-rows", words, help="name some of them in `delete`")
+                rows, verb = ("rows", "requested") if pattern else ("witnesses", "repaired")
+                message = f"`{pattern or name}` has {len(matched):,} {rows}; {MOST_EXPECTED:,} can be {verb} together"
+                raise RequestError(422, "too-many-rows", message, help="name some of them in `delete`")
             delete[name] = sorted({*delete.get(name, ()), *matched}, key=repr)
-        return Wish(self.wish.insert, {name: rows for name, rows in delete.items() if rows})
+        return Goal(self.goal.insert, {name: rows for name, rows in delete.items() if rows})
 
-    def search(self, asked: Wish, database: Database) -> Realizations:
-        """The search, at its beginning. The caller that continues it limits its time."""
+    def search(self, goal: Goal, database: Database) -> Realizations:
+        """Start the search, without a time limit."""
         options: dict[str, Any] = {"frozen": self.frozen, "cost": self.cost, "prefer": self.prefer}
         options["bounds"] = replace(self.bounds, seconds=math.inf)
-        if not asked.size and self.patterns:
-            # No row matches: the pattern itself says that there is nothing to do.
+        if not goal.size and self.patterns:
+            # No row matches, so the request is already satisfied.
             return database.realize(delete=dict(self.patterns), **options)
-        if not asked.size:
-            # Without violations there is no request: repairs report that.
+        if not goal.size:
+            # There are no violations, which `repairs` reports.
             return database.repairs(self.repair[0] if len(self.repair) == 1 else None, **options)
-        return database.realize(asked.insert, asked.delete, **options)
+        return database.realize(goal.insert, goal.delete, **options)
 
 
 def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> RealizationsBody:
@@ -153,15 +152,15 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
     free = content.get("side_effect_free_first", False)
     if not isinstance(free, bool):
         raise wrong("`side_effect_free_first` must be true or false", 'as in {"side_effect_free_first": true}')
-    asked = wish(parts, "the request", schemas, scopes)
+    goal = read_goal(parts, "the request", schemas, scopes)
     prefer = content.get("prefer")
     if prefer not in (None, LEAST_SIDE_EFFECTS):
         raise wrong(f"`prefer` must be `{LEAST_SIDE_EFFECTS}`", f'as in {{"prefer": "{LEAST_SIDE_EFFECTS}"}}')
-    if not asked.size and not patterns and content.get("repair") is None:
+    if not goal.size and not patterns and content.get("repair") is None:
         hint = 'give rows to insert or delete, as in {"insert": {"closure": [[1, 3]]}}, or give `repair`'
         raise RequestError(400, "empty-request", "the request is empty", help=hint)
     return RealizationsBody(
-        asked,
+        goal,
         _repair(content.get("repair"), schemas, scopes),
         _whole(content.get("limit", USUAL_LIMIT), "limit", 1, MOST_GIVEN),
         tuple(_places(content.get("frozen", []), list, "frozen", schemas, scopes)),
@@ -175,7 +174,7 @@ def _body(content: Mapping[str, Any], database: Database, scopes: Scopes) -> Rea
 
 
 def _patterns(parts: dict[str, Any], schemas: Mapping[str, Schema], scopes: Scopes) -> tuple[tuple[str, str], ...]:
-    """Takes the patterns out of the rows to delete."""
+    """Remove the patterns from the rows to delete, and return them."""
     delete = parts.get("delete")
     if not isinstance(delete, dict):
         return ()
@@ -250,18 +249,18 @@ def _bounds(given: Any) -> Bounds:
 
 
 def _constants(given: Any) -> tuple[Any, ...]:
-    """Values to try, each as every type of column would read it: JSON has no dates, and no decimals."""
+    """The values to try, each in every type that can read it: JSON has no dates and no decimals."""
     if not isinstance(given, list) or len(given) > _MOST_NAMED:
         raise wrong(f"`constants` must be a list of at most {_MOST_NAMED:,} values", 'as in {"constants": ["ops", 7]}')
     found: dict[tuple[type, Any], Any] = {}
     for value in given:
         if not isinstance(value, str | int | float | Decimal):
             raise wrong("`constants` must be texts, numbers, true or false", 'as in {"constants": ["ops", 7]}')
-        meant = [Decimal(value)] if not isinstance(value, str | bool) else []
+        readings = [Decimal(value)] if not isinstance(value, str | bool) else []
         for kind in (each for each in Kind if each is not Kind.DECIMAL):
             with suppress(JsonMisfit):
-                meant.append(json_reader(Type(kind))(value))
-        found |= {(type(each), each): each for each in meant}
+                readings.append(json_reader(Type(kind))(value))
+        found |= {(type(each), each): each for each in readings}
     return tuple(found.values())
 
 
@@ -280,25 +279,25 @@ def require_reach(relations: Collection[str], database: Database, scopes: Scopes
         )
 
 
-# ---- what is answered -----------------------------------------------------------------------------
+# ---- the answer -----------------------------------------------------------------------------------
 
 
-def _answer(found: Hunt, asked: Wish, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
-    ways = [each.as_dict(scopes.may_read) for each in found.found]
+def _answer(found: Search, goal: Goal, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
+    listing = [each.as_dict(scopes.may_read) for each in found.found]
     status, reason = found.status, found.reason
     unbounded = list(filter(scopes.may_read, found.unbounded))
     if body.side_effect_free_first:
-        ways.sort(key=lambda way: int(way["side_effects"]))
-        if len(ways) > body.limit:
-            status, reason = _first_of(body.limit, len(ways), status, reason)
-            ways = ways[: body.limit]
+        listing.sort(key=lambda each: int(each["side_effects"]))
+        if len(listing) > body.limit:
+            status, reason = _first_of(body.limit, len(listing), status, reason)
+            listing = listing[: body.limit]
     return {
         "version": found.version,
         "status": status,
         "reason": reason,
         **({"unbounded": unbounded} if unbounded else {}),
-        "request": {"insert": _facts(asked.insert), "delete": _facts(asked.delete)},
-        "realizations": ways,
+        "request": {"insert": _facts(goal.insert), "delete": _facts(goal.delete)},
+        "realizations": listing,
     }
 
 
@@ -313,10 +312,10 @@ def _facts(facts: Mapping[str, Iterable[Row]]) -> dict[str, list[list[Any]]]:
 
 
 def rows_shown(scopes: Scopes) -> Callable[[Realization], int]:
-    """Counts the rows of a realization's effects that are shown."""
+    """A function that counts the rows in the readable effects of a realization."""
 
-    def counted(way: Realization) -> int:
-        changes = (change for name, change in way.effects.items() if scopes.may_read(name))
+    def counted(realization: Realization) -> int:
+        changes = (change for name, change in realization.effects.items() if scopes.may_read(name))
         return sum(len(change.inserted) + len(change.deleted) for change in changes)
 
     return counted

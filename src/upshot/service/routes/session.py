@@ -1,4 +1,4 @@
-"""`POST /session` and `DELETE /session`: a browser trades a token for a cookie that scripts cannot read."""
+"""`POST /session` and `DELETE /session`: a browser exchanges a token for a cookie that scripts cannot read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from upshot.service.service import Service
 from upshot.service.wire.answers import json_response
 from upshot.service.wire.bodies import read_object
 from upshot.service.wire.errors import RequestError
-from upshot.service.wire.shapes import ERRORS, SESSION, SessionAnswer, body_of
+from upshot.service.wire.shapes import ERRORS, SESSION, SessionAnswer, answer_of, body_of
 
-router = APIRouter(tags=["session"], responses=ERRORS)
+router = APIRouter(tags=["session"], responses=ERRORS, default_response_class=Response)
 
 
 @router.post(
     "/session",
     summary="Sign in",
-    response_class=Response,
-    responses={200: {"model": SessionAnswer, "description": "The cookie is set."}},
+    responses=answer_of(SessionAnswer, "The cookie is set."),
     openapi_extra=body_of(SESSION),
 )
 async def sign_in(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""`/subscriptions`: webhooks, to which the service itself brings the changes of a view."""
+"""`/subscriptions`: webhooks, to which the service delivers the changes of a view."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from upshot.service.feed.selections import LONGEST_TEXT
 from upshot.service.feed.standing import Subject
 from upshot.service.routes.changes import LARGEST_VERSION, LONGEST_INTERVAL, LONGEST_QUERY
-from upshot.service.service import Service
+from upshot.service.service import Service, service_of
 from upshot.service.webhooks.couriers import Webhook, described
 from upshot.service.webhooks.targets import LONGEST_URL
 from upshot.service.webhooks.webhooks import Webhooks
@@ -27,7 +27,7 @@ Id = Annotated[str, Path(max_length=64)]
 
 
 class NewSubscription(BaseModel):
-    """A webhook that is to be told of the changes of a view."""
+    """A webhook for the changes of a view or a query."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -50,7 +50,7 @@ class NewSubscription(BaseModel):
     secret: str = Field(max_length=64, description="the signing secret is in `UPSHOT_WEBHOOK_SECRET_<this>`")
     where: str | None = Field(None, max_length=LONGEST_TEXT, description="a part of the view")
     every: Annotated[float, Field(ge=SHORTEST_INTERVAL, le=LONGEST_INTERVAL)] | Literal["demand"] | None = Field(
-        None, description="seconds of an interval, or `demand`; every commit if nothing is said"
+        None, description="seconds of an interval, or `demand`; by default every commit"
     )
     since: int | None = Field(None, ge=0, le=LARGEST_VERSION, description="start after this version, without all rows")
     events: Literal["all", "insert", "delete"] = Field("all", description="rows of one sign only")
@@ -62,25 +62,24 @@ class Resumption(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    skip: bool = Field(False, description="leave out the delivery that could not be made")
+    skip: bool = Field(False, description="omit the delivery that failed")
 
 
 @router.post("", status_code=201, summary="Add a webhook")
 async def create(request: Request, new: NewSubscription) -> dict[str, Any]:
     """All rows are delivered first, unless `since` is given; then each change, in order, until it is confirmed."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
+    service, scopes = service_of(request)
     scopes.require_subscribe()
     subject = _subject(new)
     if subject.is_query:
         await asyncio.to_thread(service.database.query_reads, subject.view, subject.values, scopes.may_read)
     else:
         scopes.require_read(subject.view, service.database.schemas)
-    wanted = Webhook(
+    template = Webhook(
         "", subject.view, new.url, new.secret, scopes.name, subject.where, new.every, new.since,
         parameters=subject.parameters, events=new.events, limit=new.limit,
     )  # fmt: skip
-    return _shown(await _webhooks(request).create(wanted))
+    return _shown(await _webhooks(request).create(template))
 
 
 def _subject(new: NewSubscription) -> Subject:
@@ -95,9 +94,9 @@ def _subject(new: NewSubscription) -> Subject:
 
 @router.get("", summary="The webhooks of this token")
 async def listed(request: Request) -> dict[str, Any]:
-    scopes = _service(request).scopes(request)
+    service, scopes = service_of(request)
     scopes.require_subscribe()
-    own = [each for each in _webhooks(request).all() if scopes.admin or each.owner == scopes.name]
+    own = [each for each in service.hub.webhooks.all() if scopes.admin or each.owner == scopes.name]
     return {"subscriptions": [_shown(each) for each in own]}
 
 
@@ -114,7 +113,7 @@ async def remove(request: Request, id: Id) -> Response:
 
 @router.post("/{id}/resume", summary="Resume a suspended webhook")
 async def resume(request: Request, id: Id, how: Resumption | None = None) -> dict[str, Any]:
-    """From its cursor: what could not be delivered is tried again first, unless it is skipped."""
+    """Continue from the cursor: the failed delivery is repeated first, unless it is skipped."""
     webhook = _own(request, id)
     await _webhooks(request).resume(webhook, skip=how is not None and how.skip)
     return _shown(webhook)
@@ -124,27 +123,23 @@ async def resume(request: Request, id: Id, how: Resumption | None = None) -> dic
 async def deliver(request: Request, id: Id) -> dict[str, Any]:
     """Deliver the waiting changes as one change; for webhooks on demand, and before the end of an interval."""
     webhook = _own(request, id)
-    _webhooks(request).ask(webhook)
+    _webhooks(request).deliver_now(webhook)
     return _shown(webhook)
 
 
-@router.get("/{id}/dead-letters", summary="What could not be delivered")
+@router.get("/{id}/dead-letters", summary="The failed deliveries")
 async def dead_letters(request: Request, id: Id) -> dict[str, Any]:
     return {"dead_letters": _own(request, id).dead_letters}
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
-
-
 def _webhooks(request: Request) -> Webhooks:
-    return _service(request).hub.webhooks
+    service: Service = request.app.state.service
+    return service.hub.webhooks
 
 
 def _own(request: Request, id: str) -> Webhook:
     """The webhook, if it is the token's own or the token may do anything; `not-found` otherwise."""
-    scopes = _service(request).scopes(request)
+    _, scopes = service_of(request)
     scopes.require_subscribe()
     webhook = _webhooks(request).get(id)
     if webhook is None or not (scopes.admin or webhook.owner == scopes.name):

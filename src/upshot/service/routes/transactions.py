@@ -1,4 +1,4 @@
-"""`POST /transactions` and `POST /what-if`: changes, made or only thought of."""
+"""`POST /transactions` and `POST /what-if`: commit or preview a transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upshot.database.changes import ChangeSet
 from upshot.database.database import Database
 from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
-from upshot.service.service import Service
+from upshot.service.service import Service, service_of
 from upshot.service.wire.answers import (
     count_rows,
     json_response,
@@ -30,20 +30,19 @@ from upshot.service.wire.answers import (
 )
 from upshot.service.wire.bodies import PARTS, RESERVED, TransactionBody, plain, read_object, transaction_body
 from upshot.service.wire.errors import RequestError
-from upshot.service.wire.shapes import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, body_of
-from upshot.service.writing.idempotency import sent
+from upshot.service.wire.shapes import ERRORS, TRANSACTION, WHAT_IF, Outcome, WhatIfAnswer, answer_of, body_of
+from upshot.service.writing.idempotency import idempotency_key as read_key
 
-router = APIRouter(tags=["transactions"], responses=ERRORS)
+router = APIRouter(tags=["transactions"], responses=ERRORS, default_response_class=Response)
 
 _SMALL = 1_000
-"""Rows that are made into text at once; more of them are a reader's work."""
+"""Rows that are encoded on the event loop; a larger answer is encoded on a reader thread."""
 
 
 @router.post(
     "/transactions",
     summary="Commit a transaction",
-    response_class=Response,
-    responses={200: {"model": Outcome, "description": "It is durable."}},
+    responses=answer_of(Outcome, "It is durable."),
     openapi_extra=body_of(TRANSACTION),
 )
 async def transactions(
@@ -54,16 +53,16 @@ async def transactions(
     ] = None,
     causes: Annotated[bool, Query(description="with the cause of each row that a rule fired for")] = False,
 ) -> Response:
-    """All statements or none. The answer comes when the transaction is on the disk: the version it made, and the exact
-    change of every relation that the token may read. With `expect`, only if in the end these rows are there, and those
-    are not."""
+    """All statements or none. The answer is sent when the transaction is durable: its version, and the exact changes of
+    every relation that the token may read. With `expect`, it is committed only if at its end these rows are present,
+    and those absent."""
     service: Service = request.app.state.service
     began = time.perf_counter()
     scopes = service.scopes(request)
     content = await read_object(request, (*PARTS, "meta", "expect"), exact=True)
     body = transaction_body(content, service.database.schemas, scopes)
-    sending = sent(scopes.name, idempotency_key, await request.body())
-    done = await service.writer.commit(_refusing(body, scopes), _notes(body, scopes), sending)
+    key = read_key(scopes.name, idempotency_key, await request.body())
+    done = await service.writer.commit(_statements(body, scopes), _metadata(body, scopes), key)
     service.metrics.commit_seconds.observe(time.perf_counter() - began)
     made, again = done.transaction, {"repeated": True} if done.repeated else {}
     if made is None:
@@ -79,7 +78,7 @@ async def transactions(
     return await service.run_read(lambda: json_response({**_made_outcome(made, scopes), **again}))
 
 
-def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
+def _metadata(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
     """The metadata of the commit. A commit with metadata is a version even if nothing changed, so that the version does
     not reveal whether a row was there."""
     if body.meta is not None:
@@ -87,7 +86,9 @@ def _notes(body: TransactionBody, scopes: Scopes) -> Mapping[str, Any] | None:
     return None if scopes.may_read_all(body.relations) else {RESERVED: {"token": scopes.name}}
 
 
-def _refusing(body: TransactionBody, scopes: Scopes) -> Any:
+def _statements(body: TransactionBody, scopes: Scopes) -> Any:
+    """A function that executes the statements. Its errors do not disclose hidden views."""
+
     def statements(transaction: Transaction) -> None:
         try:
             body.apply(transaction)
@@ -125,7 +126,7 @@ def _made_outcome(made: Transaction, scopes: Scopes, *, causes: bool = False) ->
 
 
 def _first_outcome(database: Database, version: int, scopes: Scopes) -> dict[str, Any]:
-    """The log's record of the version that the same request made before."""
+    """The outcome of an earlier request with the same key, as the log has it."""
     if not database.is_durable:
         hint = "it was committed; read the views"
         raise RequestError(410, "history-not-kept", "the changes of this transaction are no longer kept", help=hint)
@@ -145,15 +146,13 @@ def _first_outcome(database: Database, version: int, scopes: Scopes) -> dict[str
 @router.post(
     "/what-if",
     summary="Preview a transaction",
-    response_class=Response,
-    responses={200: {"model": WhatIfAnswer, "description": "Nothing was committed."}},
+    responses=answer_of(WhatIfAnswer, "Nothing was committed."),
     openapi_extra=body_of(WHAT_IF),
 )
 async def what_if(request: Request) -> Response:
-    """The changes that a transaction would make, what it would violate and the rules it would set off, of what the
-    token may read. The token needs the scopes of the transaction: a trial discloses as much as a change."""
-    service: Service = request.app.state.service
-    scopes = service.scopes(request)
+    """The readable effects of a transaction: changes, violations and rule firings. The token needs the scopes of the
+    transaction, since a preview discloses as much."""
+    service, scopes = service_of(request)
     database = service.database
     body = transaction_body(await read_object(request, PARTS, exact=True), database.schemas, scopes)
 
@@ -176,8 +175,8 @@ async def what_if(request: Request) -> Response:
 
 
 def _as_two(body: TransactionBody, database: Database) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
-    """The statements as insertions and deletions. What the transaction would do one after the other is worked out on
-    the rows there are now, for the relations that are replaced or changed by key."""
+    """The statements as insertions and deletions. For relations that are replaced or changed by key, these are computed
+    from the current rows."""
     insert, delete = dict(body.insert), dict(body.delete)
     for name in {*body.replace, *body.upsert}:
         before = set(database.rows(name))
@@ -191,7 +190,7 @@ def _as_two(body: TransactionBody, database: Database) -> tuple[dict[str, list[R
 
 
 def _upserted(rows: set[Row], given: list[Row], schema: Schema) -> set[Row]:
-    """The rows after each that is given has taken the place of those with one of its keys."""
+    """The rows after each of `given` has replaced those with one of its keys."""
     if not schema.keys:
         raise RequestError(400, "no-key", f"`{schema.name}` has no key to upsert by", help="insert and delete rows")
     holders: dict[tuple[tuple[int, ...], Row], set[Row]] = defaultdict(set)

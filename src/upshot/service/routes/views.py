@@ -20,7 +20,7 @@ from upshot.service.access.scopes import Scopes
 from upshot.service.feed.past import past_selection, read_selection
 from upshot.service.feed.selections import selection
 from upshot.service.feed.sse import disconnected
-from upshot.service.service import Service
+from upshot.service.service import Service, service_of
 from upshot.service.wire.answers import (
     ARROW,
     JSON,
@@ -30,22 +30,22 @@ from upshot.service.wire.answers import (
     listed,
     page_response,
     pieces,
-    wanted,
+    preferred_format,
 )
 from upshot.service.wire.bodies import read_object, read_row
 from upshot.service.wire.errors import RequestError, not_found
 from upshot.service.wire.pages import LONGEST_CURSOR, Listing, Page, PageRequest
-from upshot.service.wire.shapes import ERRORS, QUERY, QueryAnswer, ViewAnswer, body_of
+from upshot.service.wire.shapes import ERRORS, QUERY, QueryAnswer, ViewAnswer, answer_of, body_of
 from upshot.syntax import parse_query
 
 PIECE = 20_000
-"""Rows of a piece."""
+"""The number of rows in a piece."""
 PATIENCE = 30.0
-"""Seconds in which a client has to take a piece: until it has taken the last one, the rows of its version are kept."""
+"""Time limit for sending a piece, in seconds: the rows of the version are kept until the last piece is sent."""
 
 
 class WholeAnswer(Response):
-    """Pieces that the threads which answer make one at a time, each when the one before has been taken."""
+    """An answer in pieces. A reader thread computes a piece after the previous one has been sent."""
 
     def __init__(self, service: Service, pieces: Iterator[bytes], headers: Mapping[str, str], form: str) -> None:
         super().__init__(None, 200, headers, form)
@@ -64,13 +64,13 @@ class WholeAnswer(Response):
                         return
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             except TimeoutError:
-                # An answer without its end is cut off, so that nobody takes what was sent for all there is.
+                # Without its end the answer is invalid, so no client takes it for complete.
                 logs.service.warning("a client did not take a large answer in %g seconds", PATIENCE)
             finally:
                 gone.cancel()
 
 
-router = APIRouter(tags=["reading"], responses=ERRORS)
+router = APIRouter(tags=["reading"], responses=ERRORS, default_response_class=Response)
 
 _LONGEST_QUERY = 20_000
 _LARGEST_LIMIT = 1_000_000
@@ -109,15 +109,15 @@ async def view(
     at: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION, description="the rows at this earlier version")] = None,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
-    """The rows of a relation, view or constraint, in order. What does not fit into one answer comes in pages, all of
-    the version of the first. Lines of JSON and Arrow without `limit` are all rows, of many in any order."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
-    form = wanted(accept)
+    """The rows of a relation, view or constraint, in order. A large answer comes in pages, all of the version of the
+    first. Lines of JSON and Arrow without `limit` contain all rows; if there are many, they are not sorted."""
+    service, scopes = service_of(request)
+    database = service.database
+    form = preferred_format(accept)
     scopes.require_read(name, database.schemas)
     most = service.settings.bounds.rows
     subject = json.dumps([name, where, at])
-    asked = PageRequest(subject, min(limit or most, most), order, after, consistent)
+    page_request = PageRequest(subject, min(limit or most, most), order, after, consistent)
 
     def read() -> Listing:
         return Listing(name, subject, *read_selection(database, selection(name, where, database.schemas)))
@@ -128,7 +128,7 @@ async def view(
         def then() -> Listing:
             return Listing(name, subject, at, past_selection(database, found, at), time=database.at(at).time)
 
-        page = await _past_page(service, asked, then)
+        page = await _past_page(service, page_request, then)
         return await service.run_read(lambda: page_response(page, form))
 
     def answer() -> Response:
@@ -137,24 +137,23 @@ async def view(
             if len(listing.rows) > most and listing.rows.has_parts:
                 headers = {"Upshot-Version": str(listing.version), "Vary": "Accept"}
                 return WholeAnswer(service, pieces(listing.rows, form, PIECE), headers, form)
-            return page_response(service.pages.page(asked, lambda: listing), form)
-        return page_response(service.pages.page(asked, read), form)
+            return page_response(service.pages.page(page_request, lambda: listing), form)
+        return page_response(service.pages.page(page_request, read), form)
 
     return await service.run_read(answer)
 
 
-async def _past_page(service: Service, asked: PageRequest, read: Callable[[], Listing]) -> Page:
-    """A page of an earlier version. Its rows are read between commits, unless they are kept: the changes since then
-    are undone for it."""
+async def _past_page(service: Service, page_request: PageRequest, read: Callable[[], Listing]) -> Page:
+    """A page of an earlier version. Unless its rows are kept, they are read between commits."""
 
     def unread() -> Listing:
         raise _Unread
 
     try:
-        return await service.run_read(lambda: service.pages.page(asked, unread))
+        return await service.run_read(lambda: service.pages.page(page_request, unread))
     except _Unread:
         listing = await service.writer.between_commits(read)
-        return await service.run_read(lambda: service.pages.page(asked, lambda: listing))
+        return await service.run_read(lambda: service.pages.page(page_request, lambda: listing))
 
 
 class _Unread(Exception):
@@ -168,8 +167,8 @@ async def history(
     row: Annotated[str, Query(max_length=_LONGEST_QUERY, description="the row as JSON: `[1,3]`")],
 ) -> Response:
     """The commits that inserted or deleted a row, the oldest first, as far as the log reaches."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    service, scopes = service_of(request)
+    database = service.database
     scopes.require_read(name, database.schemas)
     values = read_row(row, database.schemas[name])
 
@@ -188,16 +187,15 @@ async def history(
 @router.post(
     "/query",
     summary="Run a query",
-    response_class=Response,
-    responses={200: {"model": QueryAnswer, "description": "The answers."}},
+    responses=answer_of(QueryAnswer, "The answers."),
     openapi_extra=body_of(QUERY),
 )
 async def query(request: Request) -> Response:
     """The answers to the body of a rule, a column for each variable, or to a SELECT, in its order. Values are bound to
     `$x`, or `:x` in SQL, never spliced. The token needs to read every relation that the query names. With `limit` they
     come in pages, as the rows of a view do."""
-    service: Service = request.app.state.service
-    scopes, database = service.scopes(request), service.database
+    service, scopes = service_of(request)
+    database = service.database
     content = await read_object(request, ("query", "parameters", "at", "limit", "order", "after", "consistent"))
     text, values = content.get("query"), content.get("parameters", {})
     if not isinstance(text, str) or not isinstance(values, dict):
@@ -211,12 +209,12 @@ async def query(request: Request) -> Response:
     at = content.get("at")
     if at is not None and (at.__class__ is not int or not 0 <= at <= LARGEST_VERSION):
         raise RequestError(400, "bad-request", "`at` is a version")
-    asked = _query_page(content, json.dumps([text, values, at]), most)
+    page_request = _query_page(content, json.dumps([text, values, at]), most)
 
     def read() -> Listing:
         with database.reading() as at:
             found = database.sql(text, **values) if is_select(text) else at.query(text, **values)
-            return Listing("", asked.subject, at.version, found, is_sorted=is_select(text))
+            return Listing("", page_request.subject, at.version, found, is_sorted=is_select(text))
 
     def shown(page: Page) -> Response:
         if page.next is not None and content.get("limit") is content.get("after") is None:
@@ -227,7 +225,7 @@ async def query(request: Request) -> Response:
 
     def answer() -> Response:
         _require_readable(text, values, scopes, database)
-        return shown(service.pages.page(asked, read))
+        return shown(service.pages.page(page_request, read))
 
     def version() -> int | None:
         _require_readable(text, values, scopes, database)
@@ -239,9 +237,9 @@ async def query(request: Request) -> Response:
 
     def read_past() -> Listing:
         found = database.at(then).query(text, **values)
-        return Listing("", asked.subject, then, found, is_sorted=is_select(text))
+        return Listing("", page_request.subject, then, found, is_sorted=is_select(text))
 
-    return shown(await _past_page(service, asked, read_past))
+    return shown(await _past_page(service, page_request, read_past))
 
 
 def _query_page(content: dict[str, Any], subject: str, most: int) -> PageRequest:
@@ -259,8 +257,8 @@ def _query_page(content: dict[str, Any], subject: str, most: int) -> PageRequest
 
 
 def _require_readable(text: str, values: dict[str, Any], scopes: Scopes, database: Database) -> None:
-    """`not-found` if the query names what the token may not read; and it must make sense by what it may, so that no
-    error says more."""
+    """`not-found` if the query names a hidden relation. The query is checked against the readable relations only, so
+    that no error discloses more."""
     if not is_select(text):
         for relation, _, _ in uses_in([parse_query(text)]):
             if not scopes.may_read(relation) or relation not in database.schemas:

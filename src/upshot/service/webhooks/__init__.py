@@ -1,4 +1,4 @@
-"""Webhooks: deliveries to other servers, in order, until they are confirmed.
+"""Webhooks: deliveries to other servers, in order, each repeated until it is confirmed.
 
 Read `webhooks`, `couriers`, `targets`, `deliveries`.
 """

@@ -1,7 +1,7 @@
-"""A courier brings the changes of a view to one webhook: in order, each until it is confirmed.
+"""A courier delivers the changes of a view to one webhook: in order, each repeated until it is confirmed.
 
-What a delivery holds is decided before it is sent for the first time, and written down: sent again, by this process or
-the next one, it is the same delivery with the same id.
+The content of a delivery is fixed, and its version range stored, before it is sent for the first time: a repetition, by
+this process or the next one, has the same content and id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from upshot.service.feed.past import Forgotten, VersionChange, read_net, read_pa
 from upshot.service.feed.selections import Selection
 from upshot.service.feed.sse import net_change
 from upshot.service.feed.standing import Subject
-from upshot.service.feed.streams import ChangeStream, heard
+from upshot.service.feed.streams import ChangeStream, requested_rows
 from upshot.service.webhooks.deliveries import Delivery, FailedDelivery, deliver, secret_of
 from upshot.service.webhooks.targets import TargetRules
 
@@ -39,21 +39,21 @@ DEMAND = "demand"
 
 @dataclass(frozen=True, slots=True)
 class RetryPlan:
-    """Seconds before the second attempt, the longest pause, and how many attempts there are."""
+    """Seconds before the second attempt, the longest pause, and the number of attempts."""
 
     first: float = 1.0
     longest: float = 300.0
     attempts: int = 12
 
     def pause(self, attempt: int) -> float:
-        """After this many attempts: doubled each time, and never the same for all who wait."""
+        """Seconds after this many attempts: doubled each time, and random, so that retries spread out."""
         return min(self.longest, self.first * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
 
 @dataclass(slots=True)
 class Webhook:
-    """A webhook as it is kept. `cursor` is the version that the receiver has, None before its first snapshot; `pending`
-    the one that a net change under way ends at. It is `active`, or `suspended` for a `reason`."""
+    """A webhook as it is stored. `cursor` is the version that the receiver has, None before its first snapshot;
+    `pending` is the last version of an unconfirmed net change. `state` is `active`, or `suspended` for a `reason`."""
 
     id: str
     view: str
@@ -68,7 +68,7 @@ class Webhook:
     reason: str = ""
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
     parameters: str | None = None
-    """Of a query, which `view` is then, as JSON."""
+    """The parameters as JSON, if `view` is a query."""
     events: str = "all"
     limit: int | None = None
 
@@ -87,7 +87,8 @@ class Parcel:
 
 
 class Courier:
-    """`save` writes the webhook down, soon or at once; `allowed` says whether its owner may still read the view."""
+    """Delivers to one webhook. `save` stores the webhook, soon or at once; `allowed` tests whether its owner may still
+    read the view."""
 
     def __init__(
         self,
@@ -104,12 +105,12 @@ class Courier:
         self._database = hub.service.database
         self._steps: deque[VersionChange] = deque()
         self._reason: str | None = None
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    def ask(self) -> None:
-        """Request the delivery of waiting changes now."""
-        self._asked.set()
+    def deliver_now(self) -> None:
+        """Deliver waiting changes now, before the end of an interval."""
+        self._requested.set()
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -125,13 +126,13 @@ class Courier:
                 except EngineError as error:
                     if error.code != "store-failed":
                         raise
-                    # A delivery is written down before it is sent; a disk that is full for a while ends nothing.
+                    # A delivery is stored before it is sent. While the disk is full, try again.
                     failures += 1
                     log.warning("webhook %s waits: %s", self.webhook.id, error.message)
                     await asyncio.sleep(self._retries.pause(failures))
                     continue
                 failures = 0
-                await self._bring(parcel)
+                await self._deliver(parcel)
                 self.webhook.cursor, self.webhook.pending = parcel.version, None
                 self._save(False)
         except _Suspended as suspended:
@@ -157,10 +158,10 @@ class Courier:
             log.warning("that webhook %s is suspended is not written yet: %s", self.webhook.id, error.message)
             self._save(False)
 
-    # ---- bringing ---------------------------------------------------------------------------------
+    # ---- delivering -------------------------------------------------------------------------------
 
-    async def _bring(self, parcel: Parcel) -> None:
-        """Returns when the delivery is confirmed."""
+    async def _deliver(self, parcel: Parcel) -> None:
+        """Send the delivery until it is confirmed."""
         outcomes = self._hub.service.metrics.deliveries
         for attempt in range(1, self._retries.attempts + 1):
             self._require_scope()
@@ -170,31 +171,31 @@ class Courier:
                 outcomes.labels("delivered").inc()
                 return
             except (FailedDelivery, Error) as failure:
-                words = failure.message if isinstance(failure, Error) else str(failure)
+                message = failure.message if isinstance(failure, Error) else str(failure)
                 gone = isinstance(failure, FailedDelivery) and failure.gone
             outcomes.labels("failed").inc()
-            log.info("delivery %s, attempt %d: %s", parcel.delivery.id, attempt, words)
+            log.info("delivery %s, attempt %d: %s", parcel.delivery.id, attempt, message)
             if gone or attempt == self._retries.attempts:
-                self._keep_dead_letter(parcel, attempt, words)
+                self._keep_dead_letter(parcel, attempt, message)
                 outcomes.labels("dead").inc()
                 raise _Suspended("undeliverable")
             await asyncio.sleep(self._retries.pause(attempt))
 
-    def _keep_dead_letter(self, parcel: Parcel, attempts: int, words: str) -> None:
+    def _keep_dead_letter(self, parcel: Parcel, attempts: int, message: str) -> None:
         letter = {
             "delivery": parcel.delivery.id,
             "since": parcel.since,
             "version": parcel.version,
             "attempts": attempts,
-            "error": words,
+            "error": message,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         self.webhook.dead_letters = [*self.webhook.dead_letters, letter][-MOST_DEAD_LETTERS:]
 
-    # ---- what comes next --------------------------------------------------------------------------
+    # ---- the next delivery ------------------------------------------------------------------------
 
     async def _next(self) -> Parcel:
-        """The next delivery, once there is something to deliver."""
+        """Wait for the next delivery."""
         webhook = self.webhook
         while True:
             chosen = await self._hub.standing.chosen(webhook.subject)
@@ -226,8 +227,7 @@ class Courier:
         return parcel
 
     async def _step(self, stream: ChangeStream) -> Parcel | None:
-        """The change of the next version that has one which the receiver hears. While there is none the cursor moves
-        on."""
+        """The next change with rows that the receiver requested. If there is none, the cursor moves."""
         since = self.webhook.cursor
         assert since is not None, "after the snapshot"
         if not self._steps:
@@ -239,21 +239,21 @@ class Courier:
                 past = await self._hub.read(
                     lambda: read_past(self._database, stream.selection, since, until, self._hub.standing)
                 )
-                self._steps.extend(each for each in past.steps if self._hears(each.inserted, each.deleted))
+                self._steps.extend(each for each in past.steps if self._has_rows(each.inserted, each.deleted))
                 through = past.through
             else:
                 self._steps.extend(
                     VersionChange(e.version, list(e.inserted), list(e.deleted))
                     for e in entries
-                    if e.counts and self._hears(e.inserted, e.deleted)
+                    if e.counts and self._has_rows(e.inserted, e.deleted)
                 )
                 through = max(self._hub.version, since)
         if self._steps:
             step = self._steps.popleft()
             return self._parcel(since, step.version, step.inserted, step.deleted)
-        self._move_on(through)
+        self._set_cursor(through)
         if entries is not None and not stream.closed:
-            await _woken(stream)
+            await _new_event(stream)
         return None
 
     async def _net(self, stream: ChangeStream) -> Parcel | None:
@@ -269,9 +269,9 @@ class Courier:
         else:
             await self._interval()
             until, net = await net_change(self._hub, stream, since)
-        if not self._hears(net.inserted, net.deleted):
+        if not self._has_rows(net.inserted, net.deleted):
             webhook.pending = None
-            self._move_on(until)
+            self._set_cursor(until)
             return None
         if webhook.pending is None:
             webhook.pending = until
@@ -282,21 +282,21 @@ class Courier:
                 raise
         return self._parcel(since, until, net.inserted, net.deleted)
 
-    def _hears(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> bool:
-        """Test whether a change has rows of a sign that the receiver asked for."""
-        came, went, _ = heard(inserted, deleted, self.webhook.events, None)
-        return any(True for rows in (came, went) for _ in rows)
+    def _has_rows(self, inserted: Iterable[Row], deleted: Iterable[Row]) -> bool:
+        """Test whether a change has rows that the receiver requested."""
+        inserted, deleted, _ = requested_rows(inserted, deleted, self.webhook.events, None)
+        return any(True for rows in (inserted, deleted) for _ in rows)
 
     async def _interval(self) -> None:
         if self.webhook.every == DEMAND:
-            await self._asked.wait()
+            await self._requested.wait()
         else:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), float(self.webhook.every or 0))
-        self._asked.clear()
+                await asyncio.wait_for(self._requested.wait(), float(self.webhook.every or 0))
+        self._requested.clear()
 
-    def _move_on(self, version: int) -> None:
-        """There is nothing to deliver up to this version."""
+    def _set_cursor(self, version: int) -> None:
+        """Move the cursor: there is nothing to deliver up to this version."""
         if version != self.webhook.cursor:
             self.webhook.cursor = version
             self._save(False)
@@ -311,7 +311,8 @@ class Courier:
         snapshot: bool = False,
         reason: str | None = None,
     ) -> Parcel:
-        inserted, deleted, omitted = heard(inserted, deleted, self.webhook.events, self.webhook.limit, whole=snapshot)
+        events, limit = self.webhook.events, self.webhook.limit
+        inserted, deleted, omitted = requested_rows(inserted, deleted, events, limit, whole=snapshot)
         head: dict[str, Any] = {"subscription": self.webhook.id, **described(self.webhook)}
         if omitted:
             head["omitted"] = omitted
@@ -334,10 +335,10 @@ def described(webhook: Webhook) -> dict[str, Any]:
 
 
 class _Suspended(Exception):
-    """Nothing is delivered any more until somebody resumes it."""
+    """Suspends the webhook, for a reason, until it is resumed."""
 
 
-async def _woken(stream: ChangeStream) -> None:
+async def _new_event(stream: ChangeStream) -> None:
     future = stream.waiter()
     try:
         await future

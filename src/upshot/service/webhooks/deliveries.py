@@ -1,4 +1,4 @@
-"""One delivery of a webhook: signed, sent to an address that was looked at, answered or not."""
+"""One delivery of a webhook: signed, and sent to a checked address."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from upshot.core.errors import DataError
 from upshot.service.webhooks.targets import IPAddress, TargetRules, WebhookTarget
 
 PATIENCE = 10.0
-"""Seconds that a delivery may take."""
+"""Time limit of a delivery, in seconds."""
 _LONGEST_ANSWER = 16 << 10
-"""Bytes of a line of the answer, and of all that comes before its status."""
+"""The longest line of an answer, and the longest part before its final status, in bytes."""
 
 SECRET_PREFIX = "UPSHOT_WEBHOOK_SECRET_"
 _NAME = re.compile(r"[A-Z0-9_]{1,64}")
 
 
 class FailedDelivery(Exception):
-    """Nobody has confirmed the delivery; the words say why, without anything of the answer's body."""
+    """The delivery was not confirmed. The message does not contain the body of the answer."""
 
-    def __init__(self, words: str, *, gone: bool = False) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, gone: bool = False) -> None:
+        super().__init__(message)
         self.gone = gone
-        """The receiver does not want any more."""
+        """True if the receiver rejects all further deliveries (status 410)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`id` is the same for every attempt; `body` is JSON."""
+    """A JSON body, with an id that is the same for every attempt."""
 
     id: str
     body: bytes
@@ -51,7 +51,7 @@ def secret_of(name: str) -> bytes:
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:
-    """The signature that the receiver recomputes to verify sender and time of the delivery.
+    """The signature, with which the receiver verifies the sender and the time.
 
     >>> signature(b"secret", "1700000000", b"{}")
     'sha256=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163'
@@ -60,7 +60,7 @@ def signature(secret: bytes, timestamp: str, body: bytes) -> str:
 
 
 async def deliver(delivery: Delivery, target: WebhookTarget, rules: TargetRules, secret: bytes) -> None:
-    """Returns when the receiver has confirmed (2xx), or raises `FailedDelivery`. Redirects are not followed."""
+    """Send the delivery. `FailedDelivery` unless the receiver confirms it (2xx). Redirects are not followed."""
     try:
         async with asyncio.timeout(PATIENCE):
             status = await _post(delivery, target, await rules.addresses(target), secret)
@@ -101,7 +101,7 @@ async def _post(delivery: Delivery, target: WebhookTarget, addresses: Iterable[I
 async def _connected(
     target: WebhookTarget, addresses: Iterable[IPAddress]
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the first address that takes one; the certificate must be that of the host's name."""
+    """Connect to the first address that accepts; the certificate must match the host name."""
     context = ssl.create_default_context() if target.scheme == "https" else None
     failure: OSError = ConnectionError("no address")
     for address in addresses:
@@ -116,8 +116,8 @@ async def _connected(
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
-    """The status of the answer; interim answers are passed over, and what comes behind the status is not read."""
-    left = _LONGEST_ANSWER
+    """The status of the answer. Interim answers are skipped; headers and body are not read."""
+    remaining = _LONGEST_ANSWER
     while True:
         line = await reader.readline()
         found = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?\r?\n", line)
@@ -127,7 +127,7 @@ async def _status(reader: asyncio.StreamReader) -> int:
         if status >= 200:
             return status
         while line.strip():
-            left -= len(line)
-            if left < 0:
+            remaining -= len(line)
+            if remaining < 0:
                 raise ValueError(f"the answer does not begin within {_LONGEST_ANSWER:,} bytes")
             line = await reader.readline()

@@ -1,7 +1,7 @@
-"""The allowed targets of webhooks: listed hosts, by https, at addresses of the public internet.
+"""The allowed targets of webhooks: listed hosts, by https, at public addresses.
 
-The name is resolved once, every address it has is looked at, and the connection is made to one of those: the name
-server cannot substitute another address in between.
+A name is resolved once, all its addresses are checked, and the connection uses one of these: the name server cannot
+substitute another address after the check.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 LONGEST_URL = 2_048
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?")
 MOST_LOOKUPS = 32
-"""Names that are resolved at the same time."""
+"""The number of names that are resolved concurrently."""
 
 
 class RefusedTarget(DataError):
-    """The webhook may not go there; `code` is `webhook-target`."""
+    """The target of a webhook is not allowed; `code` is `webhook-target`."""
 
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message, code="webhook-target", help=help)
@@ -41,7 +41,7 @@ class RefusedTarget(DataError):
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """A URL that may be sent to, in its parts."""
+    """The parts of an allowed URL."""
 
     scheme: str
     host: str
@@ -57,8 +57,8 @@ class WebhookTarget:
 
 @dataclass(frozen=True, slots=True)
 class TargetRules:
-    """`hosts` are names, or addresses, that may be sent to; `*.example.org` are all names below it. `insecure` admits
-    http, and loopback and private addresses, for those hosts."""
+    """`hosts` are allowed names or addresses; `*.example.org` allows all names below it. `insecure` allows http,
+    loopback and private addresses for these hosts."""
 
     hosts: tuple[str, ...] = ()
     insecure: bool = False
@@ -98,13 +98,13 @@ class TargetRules:
         """`RefusedTarget` if one of the addresses is not allowed."""
         for address in addresses:
             if not self.insecure and not is_public(address):
-                message = "the host of the webhook has an address that is not of the public internet"
+                message = "the host of the webhook has an address outside the public internet"
                 raise RefusedTarget(message, "`--webhook-insecure` admits loopback and private networks")
-            if any(each.is_multicast or each.is_unspecified for each in meanings(address)):
+            if any(each.is_multicast or each.is_unspecified for each in embedded_addresses(address)):
                 raise RefusedTarget("the host of the webhook has an address of no host")
 
     async def addresses(self, target: WebhookTarget) -> list[IPAddress]:
-        """The addresses of the target, all of them looked at. One of these is connected to, and no other."""
+        """The checked addresses of the target. The connection uses one of these only."""
         found = await _resolved(target.host)
         if isinstance(found, Exception):
             raise ConnectionError(f"the name of the host cannot be resolved: {found}")
@@ -117,21 +117,21 @@ class TargetRules:
 
 _Found = list[Any] | Exception
 _lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Future[_Found]]] = WeakKeyDictionary()
-"""The lookups under way, by name."""
+"""The running lookups, by name."""
 
 
 async def _resolved(host: str) -> _Found:
-    """The answer of the resolver, or its error. A lookup has its own thread, shared by all requests for the name: a
-    hanging name server blocks neither other background tasks nor lookups of other names."""
+    """The answer of the resolver, or its error. A lookup has its own thread, shared by all requests for the name, so
+    that a hanging name server does not block other tasks or lookups."""
     loop = asyncio.get_running_loop()
-    under_way = _lookups.setdefault(loop, {})
-    if host not in under_way:
-        if len(under_way) >= MOST_LOOKUPS:
+    running = _lookups.setdefault(loop, {})
+    if host not in running:
+        if len(running) >= MOST_LOOKUPS:
             return ConnectionError(f"{MOST_LOOKUPS} names are being resolved already")
-        future = under_way[host] = loop.create_future()
-        future.add_done_callback(lambda _: under_way.pop(host))
+        future = running[host] = loop.create_future()
+        future.add_done_callback(lambda _: running.pop(host))
         threading.Thread(target=_look_up, args=(host, loop, future.set_result), daemon=True, name="lookup").start()
-    return await asyncio.shield(under_way[host])
+    return await asyncio.shield(running[host])
 
 
 def _look_up(host: str, loop: asyncio.AbstractEventLoop, settle: Callable[[_Found], None]) -> None:
@@ -140,12 +140,12 @@ def _look_up(host: str, loop: asyncio.AbstractEventLoop, settle: Callable[[_Foun
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         found = error
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: nothing waits for the answer
         loop.call_soon_threadsafe(settle, found)
 
 
 def _split(url: str) -> tuple[SplitResult, int | None]:
-    """The URL in parts; nothing in it may end a line, or be read differently by somebody else."""
+    """The URL in parts. Characters that end a line, or that other parsers read differently, are not allowed."""
     plain = url.isascii() and url.isprintable() and not set(url) & set(' \\"<>^`{|}')
     try:
         if not plain or len(url) > LONGEST_URL:
@@ -161,16 +161,16 @@ def _no_url() -> RefusedTarget:
 
 
 def _literal(host: str) -> IPAddress | None:
-    """The address that a host is written as. Spellings that only some resolvers know, as `127.1`, are names here, and
-    their address is looked at when it has been found."""
+    """The address, if the host is one. Spellings such as `127.1`, which only some resolvers accept, count as names;
+    their addresses are checked after the lookup."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
 
 
-def meanings(address: IPAddress) -> list[IPAddress]:
-    """The address, and the version 4 addresses that it embeds, which a translator would connect to."""
+def embedded_addresses(address: IPAddress) -> list[IPAddress]:
+    """The address, and the IPv4 addresses in it, to which a translator would connect."""
     found: list[IPAddress] = [address]
     if isinstance(address, ipaddress.IPv6Address):
         for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
@@ -182,14 +182,14 @@ def meanings(address: IPAddress) -> list[IPAddress]:
 
 
 def is_public(address: IPAddress) -> bool:
-    """Test whether an address is of the public internet, in any notation.
+    """Test whether an address is public, in any notation.
 
     >>> [is_public(ipaddress.ip_address(each)) for each in ("93.184.216.34", "10.0.0.1", "::ffff:127.0.0.1", "fe80::1")]
     [True, False, False, False]
     """
-    every = meanings(address)
+    every = embedded_addresses(address)
     if address.version == 6 and address in _NAT64_LOCAL:
-        # Where in it the address of version 4 stands is a matter of the network.
+        # The position of the IPv4 address in it depends on the network.
         return False
     if len(every) > 1:
         every = every[1:]

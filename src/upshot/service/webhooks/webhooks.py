@@ -1,4 +1,4 @@
-"""The webhooks of a service: kept with the database, each with a courier while it is active."""
+"""The webhooks of a service: stored with the database, each with a courier while it is active."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ log = logging.getLogger("upshot.service")
 
 KIND = "webhook"
 SAVED_EVERY = 0.5
-"""Seconds between two writes of cursors: what was confirmed in between is delivered again after a crash, with the same
-ids."""
+"""Seconds between two writes of cursors. After a crash, deliveries confirmed since the last write are repeated with the
+same ids."""
 
 
 class Webhooks:
@@ -43,13 +43,13 @@ class Webhooks:
         self._writing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Goes on with the webhooks that are kept."""
+        """Start couriers for the stored webhooks."""
         known = {each.name for each in fields(Webhook)}
         for record in (await asyncio.to_thread(self._records.all)).values():
             webhook = Webhook(**{name: value for name, value in record.items() if name in known})
             self._kept[webhook.id] = webhook
             if webhook.state == "active":
-                self._employ(webhook)
+                self._start_courier(webhook)
         self._saving = asyncio.create_task(self._save_now_and_then())
 
     async def stop(self) -> None:
@@ -67,27 +67,27 @@ class Webhooks:
     def get(self, id: str) -> Webhook | None:
         return self._kept.get(id)
 
-    async def create(self, wanted: Webhook) -> Webhook:
-        """A new webhook, written down, with its courier on the way; errors if it could not deliver anything."""
-        self.rules.target(wanted.url)
-        secret_of(wanted.secret)
-        await self._hub.standing.chosen(wanted.subject)
+    async def create(self, template: Webhook) -> Webhook:
+        """Store a new webhook and start its courier. Raises if target, secret or subject are invalid."""
+        self.rules.target(template.url)
+        secret_of(template.secret)
+        await self._hub.standing.chosen(template.subject)
         most = self._hub.service.settings.bounds.webhooks
         if len(self._kept) >= most:
             hint = "delete one that is not needed any more, or raise `--max-webhooks`"
             raise RequestError(409, "too-many-subscriptions", f"there are {most:,} subscriptions already", help=hint)
-        webhook = replace(wanted, id=secrets.token_hex(8))
+        webhook = replace(template, id=secrets.token_hex(8))
         self._kept[webhook.id] = webhook
         try:
             await self._save(webhook)
         except BaseException:
             del self._kept[webhook.id]
             raise
-        self._employ(webhook)
+        self._start_courier(webhook)
         return webhook
 
     async def remove(self, webhook: Webhook) -> None:
-        """If it cannot be written down, the webhook stays as it is."""
+        """Remove a webhook. If that cannot be stored, it continues."""
         async with self._writing:
             await asyncio.to_thread(self._write, {webhook.id: None})
             self._kept.pop(webhook.id, None)
@@ -96,8 +96,8 @@ class Webhooks:
             await courier.stop()
 
     async def resume(self, webhook: Webhook, *, skip: bool = False) -> None:
-        """Goes on from the cursor; with `skip`, after the delivery that could not be made. If that cannot be written
-        down, the webhook stays as it is."""
+        """Continue from the cursor; with `skip`, after the failed delivery. If that cannot be stored, the webhook stays
+        suspended."""
         if courier := self._couriers.pop(webhook.id, None):
             await courier.stop()
         before = replace(webhook)
@@ -110,18 +110,18 @@ class Webhooks:
             for each in fields(before):
                 setattr(webhook, each.name, getattr(before, each.name))
             if webhook.state == "active":
-                self._employ(webhook)
+                self._start_courier(webhook)
             raise
-        self._employ(webhook)
+        self._start_courier(webhook)
 
-    def ask(self, webhook: Webhook) -> None:
+    def deliver_now(self, webhook: Webhook) -> None:
         """Deliver waiting changes now, before the end of an interval."""
         if courier := self._couriers.get(webhook.id):
-            courier.ask()
+            courier.deliver_now()
 
     # ---- couriers and records -----------------------------------------------------------------------
 
-    def _employ(self, webhook: Webhook) -> None:
+    def _start_courier(self, webhook: Webhook) -> None:
         def save(at_once: bool) -> Any:
             if at_once:
                 return self._save(webhook)
@@ -156,7 +156,7 @@ class Webhooks:
             await self._save_all()
 
     def _write(self, records: Mapping[str, dict[str, Any] | None]) -> None:
-        """Writes webhooks down, or removes them, and has the log keep what they still need."""
+        """Store or remove webhooks, and set the cursors from which the log keeps their changes."""
         self._records.put_all(records)
         if self._database.is_durable:
             for id, record in records.items():
@@ -164,6 +164,6 @@ class Webhooks:
                 try:
                     self._database.cursors.set_all({f"webhook-{id}": cursor})
                 except UsageError as error:
-                    # The log does not reach back so far any more, or never did: there will be a snapshot.
+                    # The log no longer has these changes: the next delivery will be a snapshot.
                     if error.code != "history-not-kept":
                         raise

@@ -1,4 +1,4 @@
-"""Requests and answers as bytes: bounds, bodies, errors, pages, streams.
+"""Requests and answers: size limits, bodies, errors, pages.
 
 Read `wire`, `gate`, `bodies`, `answers`; `shapes` describes bodies and answers in OpenAPI.
 """

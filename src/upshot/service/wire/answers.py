@@ -1,4 +1,4 @@
-"""Answers as they are sent: only what the token may read, as JSON, lines of JSON, or Arrow."""
+"""Answers with the data that a token may read, as JSON, lines of JSON, or Arrow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
 _AT_ONCE = 2_000
-"""Rows that are written as JSON in one step, in which no other thread runs."""
+"""Rows that are encoded as JSON in one step. During a step no other thread runs."""
 
 
 def columns_of(schema: Schema) -> list[dict[str, str]]:
@@ -35,12 +35,12 @@ def columns_of(schema: Schema) -> list[dict[str, str]]:
 
 
 def listed(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """The rows as JSON can hold them."""
+    """The rows as lists of JSON values."""
     return [[to_json(value) for value in row] for row in rows]
 
 
 def readable_changes(changes: ChangeSet, scopes: Scopes) -> dict[str, dict[str, list[list[Any]]]]:
-    """The changes by relation, rows in order."""
+    """The changes of readable relations, rows in order."""
     return {
         name: {"insert": listed(change.inserted.sorted()), "delete": listed(change.deleted.sorted())}
         for name, change in changes.items()
@@ -49,12 +49,12 @@ def readable_changes(changes: ChangeSet, scopes: Scopes) -> dict[str, dict[str, 
 
 
 def readable_rows(found: Mapping[str, Iterable[Row]], scopes: Scopes) -> dict[str, list[list[Any]]]:
-    """Rows by constraint, or by relation."""
+    """The rows of readable constraints or relations."""
     return {name: listed(rows) for name, rows in found.items() if scopes.may_read(name)}
 
 
 def readable_firings(firings: Iterable[Firing], scopes: Scopes, *, causes: bool = False) -> list[dict[str, Any]]:
-    """The firings with their rows in order, and the cause of each row on request."""
+    """The firings of readable rules, rows in order; on request with the cause of each row."""
     return [
         {
             "rule": each.rule,
@@ -67,7 +67,7 @@ def readable_firings(firings: Iterable[Firing], scopes: Scopes, *, causes: bool 
 
 
 def readable_past_firings(commit: PastCommit, scopes: Scopes) -> list[dict[str, Any]]:
-    """The firings of a commit as the log has them; of those with too many rows for it, their number."""
+    """The firings of a commit in the log. Of a firing with too many rows for the log, only their number is known."""
     if not commit.has_firings:
         return []
     return [
@@ -80,8 +80,8 @@ def readable_past_firings(commit: PastCommit, scopes: Scopes) -> list[dict[str, 
 
 
 def readable_causes(firing: Firing, rows: Iterable[Row], scopes: Scopes) -> list[dict[str, Any]] | None:
-    """The causes of some rows of a firing; None if the states around it are not kept. Literals name what they read, so
-    they are for those who may read everything."""
+    """The causes of some rows of a firing; None if the states before and after it are not kept. Literals contain names
+    of relations, so only a token that may read everything gets them."""
     try:
         found = firing.cause
     except UsageError:
@@ -110,7 +110,7 @@ def count_rows(changes: ChangeSet) -> int:
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Like the framework's own, but what JSON cannot hold is an error here and not in the client."""
+    """Like FastAPI's `JSONResponse`, but a value without JSON form raises an error."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "backslashreplace"), status, headers, JSON)
 
@@ -118,11 +118,11 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 # ---- pages of a view ------------------------------------------------------------------------------
 
 
-def wanted(accept: str) -> str:
-    """The best of what we can send that the client takes; `not-acceptable` if that is nothing.
+def preferred_format(accept: str) -> str:
+    """The supported format that the client prefers; `not-acceptable` if it accepts none.
 
-    >>> wanted("*/*"), wanted("application/x-ndjson;q=0.5, text/html"), wanted("application/*, text/html")
-    ('application/json', 'application/x-ndjson', 'application/json')
+    >>> preferred_format("*/*"), preferred_format("application/x-ndjson;q=0.5, text/html")
+    ('application/json', 'application/x-ndjson')
     """
     best, chosen = 0.0, ""
     for part in accept.split(",")[:20]:
@@ -150,7 +150,7 @@ def _weight(parameters: str) -> float:
 
 
 def page_response(page: Page, form: str) -> Response:
-    """A page in the form that the client takes; beside JSON, version and next page stand in the head."""
+    """A page in a format. Headers carry version and next cursor, since lines and Arrow cannot."""
     listing = page.listing
     headers = {"Upshot-Version": str(listing.version), "Vary": "Accept"}
     if page.next is not None:
@@ -161,7 +161,7 @@ def page_response(page: Page, form: str) -> Response:
         return Response(b"".join(_arrow([page.rows])), 200, headers, ARROW)
     content = {"view": listing.view, "version": listing.version, "columns": columns_of(listing.rows.schema)}
     content |= {"count": len(listing.rows)} | ({} if listing.time is None else {"time": listing.time.isoformat()})
-    # The rows are written by themselves, so that a large page is in memory once as text and not as lists too.
+    # Rows are encoded directly to text: a large page is not in memory as lists, too.
     head = json.dumps(content, ensure_ascii=False, separators=(",", ":"))[:-1]
     tail = "" if page.next is None else f',"next":{json.dumps(page.next)}'
     rows = ",".join(rows_to_json(part)[1:-1] for part in _parts(page.rows, _AT_ONCE))
@@ -193,14 +193,14 @@ def _arrow(parts: Iterable[Rows]) -> Iterator[bytes]:
             table = pyarrow.table({"c0": pyarrow.array([True] * len(rows), pyarrow.bool_())})
         writer = writer or pyarrow.ipc.new_stream(stream, table.schema)
         writer.write_table(table)
-        yield _taken(stream)
+        yield _take(stream)
     if writer is not None:
         writer.close()
-    yield _taken(stream)
+    yield _take(stream)
 
 
-def _taken(stream: io.BytesIO) -> bytes:
-    """Take the bytes written since the last call."""
+def _take(stream: io.BytesIO) -> bytes:
+    """The bytes written since the last call."""
     found = stream.getvalue()
     stream.seek(0)
     stream.truncate()

@@ -1,4 +1,4 @@
-"""The bodies of requests: JSON, read exactly, refused precisely."""
+"""The bodies of requests: strict JSON, and errors that name the fault."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Facts = dict[str, list[tuple[Any, ...]]]
 
 PARTS = ("insert", "delete", "upsert", "replace")
 RESERVED = "upshot"
-"""The key of a commit's notes that the service keeps its own under."""
+"""The key in the metadata of a commit under which the service stores its own data."""
 
 _EXAMPLE = 'as in {"insert": {"edge": [[1, 2]]}, "delete": {"edge": [[3, 4]]}}'
-_PATIENCE = 30.0
-"""Seconds in which a body has to arrive."""
-_LONGEST_NOTES = 16_384
+_SECONDS = 30.0
+"""Time limit for the arrival of a body."""
+_LONGEST_METADATA = 16_384
 _LONGEST_NAME = 40
-"""Characters of a key or parameter that an answer repeats."""
-MOST_WISHED = 1_000
-"""The most rows that one request for realizations may insert and delete."""
+"""The longest key or parameter, in characters, that an answer repeats."""
+MOST_REQUESTED = 1_000
+"""The number of rows that a request for realizations may insert and delete."""
 MOST_EXPECTED = 10_000
-"""The most rows that a transaction may expect: those of a request, with the rows that its patterns matched."""
+"""The number of rows that a transaction may expect: those of a request, and those that its patterns matched."""
 
 
 async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = False) -> dict[str, Any]:
-    """The JSON object of a body, with no other keys than these. `exact` reads fractions as `Decimal`."""
+    """The JSON object of a body, which may have these keys. `exact` reads fractions as `Decimal`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         # A page of another origin may send other content types without a preflight request.
         hint = "send `Content-Type: application/json`"
         raise RequestError(415, "not-json", "the body must be JSON, with its content type", help=hint)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_SECONDS):
             raw = await request.body()
     except TimeoutError:
         raise RequestError(408, "timeout", "the body did not arrive in time", retryable=True) from None
@@ -56,14 +56,14 @@ async def read_object(request: Request, keys: tuple[str, ...], *, exact: bool = 
 
 
 def require_keys(content: Mapping[str, Any], keys: Collection[str], place: str) -> None:
-    """`bad-request` for a key that is none of these, with the place, the key and those that could be meant."""
+    """`bad-request` for any other key, with the place of the key and a suggestion."""
     for key in content:
         if key not in keys:
-            raise wrong(f"unknown key {key_in_words(key)} in {place}", _instead(key, keys, "keys"))
+            raise wrong(f"unknown key {shown_key(key)} in {place}", _instead(key, keys, "keys"))
 
 
-def key_in_words(key: str) -> str:
-    """The name that was sent, unless it is too long to be one: it may be a secret in the wrong place."""
+def shown_key(key: str) -> str:
+    """The name in a message. A long one is not repeated: it may be a secret in the wrong place."""
     return f"`{key}`" if len(key) <= _LONGEST_NAME else f"of {len(key)} characters"
 
 
@@ -73,28 +73,27 @@ def _instead(name: str, known: Collection[str], kind: str) -> str:
 
 
 def require_parameters(given: Collection[str], known: Collection[str]) -> None:
-    """`bad-request` for a parameter of the address that is none of these: it would be passed over in silence."""
+    """`bad-request` for an unknown query parameter, which FastAPI would ignore."""
     for name in given:
         if name not in known:
-            words = f"unknown parameter {key_in_words(name)}"
-            raise wrong(words, _instead(name, known, "parameters"))
+            raise wrong(f"unknown parameter {shown_key(name)}", _instead(name, known, "parameters"))
 
 
 def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
-    """Parse JSON; duplicate keys, NaN, and values too deep or too long are refused."""
+    """Parse JSON. Duplicate keys, NaN, deep nesting and long numbers are errors."""
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
         return json.loads(
             text,
             parse_float=Decimal if exact else _finite,
             parse_constant=_no_constant,
-            object_pairs_hook=_without_repetition,
+            object_pairs_hook=_unique_keys,
         )
     except UnicodeDecodeError:
         raise RequestError(400, "not-json", "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
-        words = f"invalid JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
-        raise RequestError(400, "not-json", words, help=_EXAMPLE) from None
+        message = f"invalid JSON: {error.msg.lower()}, line {error.lineno}, column {error.colno}"
+        raise RequestError(400, "not-json", message, help=_EXAMPLE) from None
     except RecursionError:
         raise RequestError(400, "not-json", "JSON is nested too deeply") from None
     except (ValueError, ArithmeticError):
@@ -112,11 +111,11 @@ def _no_constant(name: str) -> None:
     raise RequestError(400, "not-json", f"`{name}` is not JSON", help=f'write it as text: "{name}"')
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
-        raise wrong(f"duplicate key {key_in_words(twice)} in an object", "put all rows into one list")
+        raise wrong(f"duplicate key {shown_key(twice)} in an object", "put all rows into one list")
     return found
 
 
@@ -128,8 +127,8 @@ def wrong(message: str, help: str = "") -> RequestError:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Rows that must be present in the end, and rows that must be absent, of any relation that the sender may read."""
+class Goal:
+    """Rows of readable relations that must be present, or absent, after the transaction."""
 
     insert: Facts = field(default_factory=dict)
     delete: Facts = field(default_factory=dict)
@@ -141,17 +140,17 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class TransactionBody:
-    """The statements of a transaction with typed values, and the sender's notes."""
+    """The statements of a transaction with typed values, and its metadata."""
 
     insert: Facts = field(default_factory=dict)
     delete: Facts = field(default_factory=dict)
     upsert: Facts = field(default_factory=dict)
     replace: Facts = field(default_factory=dict)
     meta: Mapping[str, Any] | None = None
-    expect: Wish | None = None
+    expect: Goal | None = None
 
     def apply(self, transaction: Transaction) -> None:
-        """The statements, in an order of their own: an object has none."""
+        """Execute the statements in a fixed order, since a JSON object has none."""
         if self.expect is not None:
             transaction.expect(self.expect.insert, self.expect.delete)
         for part, statement in (
@@ -169,8 +168,8 @@ class TransactionBody:
 
 
 def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], scopes: Scopes) -> TransactionBody:
-    """The transaction that the object describes. Whatever the sender may not change is `forbidden` in the same words,
-    whether it is there or not. A row both inserted and deleted cancels out."""
+    """The transaction of a body. A relation that the sender may not change is `forbidden`, with the same message
+    whether it exists or not. A row that is both inserted and deleted cancels out."""
 
     def may_write(name: str) -> None:
         scopes.require_write(name, schemas)
@@ -178,19 +177,21 @@ def transaction_body(content: Mapping[str, Any], schemas: Mapping[str, Schema], 
     parts = {part: _facts(content.get(part, {}), part, schemas, may_write) for part in PARTS}
     meta, expect = content.get("meta"), content.get("expect")
     if meta is not None:
-        _require_notes(meta)
+        _require_metadata(meta)
     insert, delete = parts["insert"], parts["delete"]
     for name in insert.keys() & delete.keys():
         both = set(insert[name]) & set(delete[name])
         insert[name] = [row for row in insert[name] if row not in both]
         delete[name] = [row for row in delete[name] if row not in both]
-    expected = None if expect is None else wish(expect, "`expect`", schemas, scopes, MOST_EXPECTED)
+    expected = None if expect is None else read_goal(expect, "`expect`", schemas, scopes, MOST_EXPECTED)
     return TransactionBody(insert, delete, parts["upsert"], parts["replace"], meta, expected)
 
 
-def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes, most: int = MOST_WISHED) -> Wish:
-    """Read the requested facts from the parts `insert` and `delete` of an object. A relation that may not be read is
-    `not-found`, like one that does not exist."""
+def read_goal(
+    content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes, most: int = MOST_REQUESTED
+) -> Goal:
+    """The rows of the keys `insert` and `delete` of an object. A relation that may not be read is `not-found`, like one
+    that does not exist."""
     if not isinstance(content, dict):
         raise wrong(f"{word} must be an object with `insert` and `delete`", 'as in {"delete": {"path": [[1, 3]]}}')
     require_keys(content, ("insert", "delete"), word)
@@ -198,13 +199,13 @@ def wish(content: Any, word: str, schemas: Mapping[str, Schema], scopes: Scopes,
     def may_read(name: str) -> None:
         scopes.require_read(name, schemas)
 
-    found = Wish(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
+    found = Goal(*(_facts(content.get(part, {}), part, schemas, may_read) for part in ("insert", "delete")))
     if found.size > most:
         raise RequestError(413, "too-large", f"{word} may have at most {most:,} rows", help="request less at a time")
     return found
 
 
-def _require_notes(meta: Any) -> None:
+def _require_metadata(meta: Any) -> None:
     if not isinstance(meta, dict) or RESERVED in meta:
         raise wrong(f"`meta` must be an object without the key `{RESERVED}`")
     try:
@@ -212,8 +213,8 @@ def _require_notes(meta: Any) -> None:
         text.encode()
     except (TypeError, ValueError, RecursionError):
         raise wrong("`meta` cannot be stored") from None
-    if len(text) > _LONGEST_NOTES:
-        raise RequestError(413, "too-large", f"`meta` may have at most {_LONGEST_NOTES:,} characters")
+    if len(text) > _LONGEST_METADATA:
+        raise RequestError(413, "too-large", f"`meta` may have at most {_LONGEST_METADATA:,} characters")
 
 
 def _number(value: Any) -> float:
@@ -223,7 +224,7 @@ def _number(value: Any) -> float:
 
 
 def plain(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The notes with numbers as JSON has them."""
+    """The metadata with numbers as JSON has them."""
     found: dict[str, Any] = json.loads(json.dumps(meta, default=_number))
     return found
 
@@ -256,12 +257,12 @@ def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
 
 
 def by_place(row: Any, schema: Schema) -> Any:
-    """The row as a list, if it is an object of values by column."""
+    """The row as a list; an object has values by column."""
     if not isinstance(row, dict):
         return row
     names = [column.name for column in schema.columns]
     if unknown := [key for key in row if key not in names]:
-        raise JsonMisfit(f"unknown column {key_in_words(unknown[0])}", "unknown-column")
+        raise JsonMisfit(f"unknown column {shown_key(unknown[0])}", "unknown-column")
     for column in schema.columns:
         if column.name not in row and not column.type.nullable:
             raise JsonMisfit(f"column `{column.name}` is missing", "wrong-arity")
@@ -269,7 +270,7 @@ def by_place(row: Any, schema: Schema) -> Any:
 
 
 def read_row(text: str, schema: Schema) -> tuple[Any, ...]:
-    """The row that a parameter such as `[1,3]` gives."""
+    """The row of a parameter such as `[1,3]`."""
     try:
         content = parse_json(text, exact=True)
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""All errors, in one JSON shape:
+"""The JSON format of all errors:
 
 {"error": {"code": "…", "message": "…", "help": "…", "retryable": false, "details": {…}}}
 """
@@ -21,7 +21,7 @@ from upshot.core.errors import (
 
 
 class RequestError(Error):
-    """A request that is not answered; `status` is that of HTTP, `headers` go with it."""
+    """An error of a request, with its HTTP status and headers."""
 
     def __init__(
         self,
@@ -41,26 +41,26 @@ class RequestError(Error):
         self.headers = dict(headers or {})
 
 
-def not_found(what: str = "relation") -> RequestError:
-    """The answer for what is not there, and, word for word, for what the token may not see."""
+def not_found(kind: str = "relation") -> RequestError:
+    """The error for a missing object, and for one that the token may not read."""
     hint = "`GET /program` lists what this token may read"
-    return RequestError(404, "not-found", f"unknown {what}, or this token may not read it", help=hint)
+    return RequestError(404, "not-found", f"unknown {kind}, or this token may not read it", help=hint)
 
 
 def nervous_view(name: str) -> RequestError:
-    """The answer to a subscription to a view that reports more than its net changes."""
+    """The error for a subscription to a nervous view."""
     message = f"`{name}` is nervous: it reports more than its net changes, so no copy can follow it"
     return RequestError(409, "nervous-view", message, help="remove `semantics=nervous`, or use an active rule")
 
 
 def not_reported(name: str) -> RequestError:
-    """The answer to a subscription to a whole view whose changes are not computed."""
+    """The error for a subscription to a whole view whose changes are not computed."""
     hint = f'follow a part of it, as in `?where={name}("a",Y)`, or define it with `events=all`'
     return RequestError(409, "not-reported", f"changes of `{name}` as a whole are not reported", help=hint)
 
 
 def status_of(error: Error) -> int:
-    """The HTTP status that says whose fault an error is."""
+    """The HTTP status of an error."""
     match error:
         case RequestError():
             return error.status
@@ -81,7 +81,7 @@ def status_of(error: Error) -> int:
 
 
 def over_http(help: str) -> str:
-    """The advice with addresses for what Python and the command line call.
+    """The help text with routes instead of Python calls and commands.
 
     >>> over_http("`db.realize`, or `upshot update`, finds the base changes for rows of views")
     '`POST /realizations` finds the base changes for rows of views'
@@ -91,7 +91,7 @@ def over_http(help: str) -> str:
 
 
 def error_body(error: Error, details: Mapping[str, Any] | None = None, kind: str = "") -> dict[str, Any]:
-    """The error as it is sent; `kind` is its class, if that differs from its own."""
+    """The body of an answer with the error; `kind` replaces the name of its class."""
     found: dict[str, Any] = {
         "code": error.code,
         "message": error.message,

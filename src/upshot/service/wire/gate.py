@@ -1,4 +1,4 @@
-"""The outermost layer of the application: it names every request, bounds its size and reports its outcome."""
+"""The outermost layer of the application: gives each request an id, checks `Host` and size, logs the outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class Gate:
-    """ASGI middleware; streams pass through as they come."""
+    """ASGI middleware. Streams are not buffered."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
@@ -41,38 +41,38 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(self._service, scope, receive, send)
+        exchange = _Exchange(self._service, scope, receive, send)
         try:
-            self._require_own_name(passage.headers)
-            passage.require_size()
-            await self._app(scope, passage.receive, passage.send)
+            self._require_own_name(exchange.headers)
+            exchange.require_size()
+            await self._app(scope, exchange.receive, exchange.send)
         except RequestError as refused:
-            await passage.refuse(refused)
+            await exchange.refuse(refused)
         except asyncio.CancelledError:
-            passage.status = passage.status or 499
+            exchange.status = exchange.status or 499
             raise
-        except Exception as error:  # noqa: BLE001 - the last line of defense: an answer in the one shape
-            if what := exhausted(error):
-                logs.service.error("no %s are left", what, extra={"fields": {"request": passage.id}})
-                await passage.refuse(_exhausted(what))
+        except Exception as error:  # noqa: BLE001 - every error is answered as JSON
+            if resource := exhausted(error):
+                logs.service.error("no %s are left", resource, extra={"fields": {"request": exchange.id}})
+                await exchange.refuse(_exhausted(resource))
             else:
-                logs.service.exception("a request failed", extra={"fields": {"request": passage.id}})
-                await passage.refuse(_internal(passage.id))
+                logs.service.exception("a request failed", extra={"fields": {"request": exchange.id}})
+                await exchange.refuse(_internal(exchange.id))
         finally:
-            passage.log()
+            exchange.log()
 
     def _require_own_name(self, headers: Headers) -> None:
         if len(headers.getlist("host")) > 1:
-            # A proxy may have used the other one.
+            # A proxy may have read the other one.
             raise RequestError(400, "bad-request", "the request has two `Host` headers", help="send one `Host`")
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "use the name the server listens on, or allow the name with `--allow-host`"
             raise RequestError(421, "wrong-host", "this server does not accept that `Host`", help=hint)
 
 
-def _exhausted(what: str) -> RequestError:
+def _exhausted(resource: str) -> RequestError:
     hint = "try again later; the server needs fewer clients, or a higher limit"
-    return RequestError(503, "too-busy", f"the server has no {what} left", help=hint, retryable=True)
+    return RequestError(503, "too-busy", f"the server has no {resource} left", help=hint, retryable=True)
 
 
 def _internal(request: str) -> RequestError:
@@ -80,14 +80,14 @@ def _internal(request: str) -> RequestError:
     return RequestError(500, "internal-error", "the server failed", help=hint, details={"request": request})
 
 
-class _Passage:
-    """One request on its way in and its answer on its way out."""
+class _Exchange:
+    """A request and its answer."""
 
     def __init__(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
         self._service, self._scope, self._receive, self._send = service, scope, receive, send
         self.headers = Headers(scope=scope)
-        given = self.headers.get("x-request-id", "")
-        self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        id = self.headers.get("x-request-id", "")
+        self.id = id if _REQUEST_ID.fullmatch(id) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = self.id
         self.status = 0
         self._began = time.perf_counter()
@@ -96,7 +96,7 @@ class _Passage:
         self._sent = 0
 
     def require_size(self) -> None:
-        """`too-large` before anything of the body is read, if its head says so."""
+        """`too-large`, before the body is read, if `Content-Length` exceeds the limit."""
         length = self.headers.get("content-length")
         if length is not None and (not length.isdigit() or int(length) > self._service.settings.bounds.body):
             raise self._too_large()
@@ -130,8 +130,8 @@ class _Passage:
         await self._send(message)
 
     async def refuse(self, refused: RequestError) -> None:
-        """Sends the error, unless an answer is under way: then the connection is cut, so that nobody takes it for
-        whole."""
+        """Send an error, unless the answer has begun. Then the connection is cut, so that no client takes the answer
+        for complete."""
         if self._head is not None:
             return
         body = json.dumps(error_body(refused), ensure_ascii=False).encode()
@@ -141,8 +141,7 @@ class _Passage:
         await self.send({"type": "http.response.body", "body": body})
 
     def log(self) -> None:
-        """One line in the log and the counters. Paths contain names that a token may not know: the route is logged
-        instead."""
+        """Write the log line and the metrics. They contain the route, not the path, which may have secret names."""
         ended = time.perf_counter()
         route = getattr(self._scope.get("route"), "path", "other")
         method = self._scope["method"] if self._scope["method"] in _METHODS else "other"

@@ -1,4 +1,4 @@
-"""Large answers in pages, in any order, all of one version: a cursor names the last row of the page before."""
+"""Pages of large answers, in any order, of one version. A cursor has the last row of the previous page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from upshot.service.wire.errors import RequestError
 _MOST_ROWS = 2_000_000
 _LIFETIME = 300.0
 _LONGEST_ROW = 1_000
-"""Characters of a row in a cursor; a longer one is kept with its listing."""
+"""The longest row, in characters, in a cursor; a longer one is stored with its listing."""
 LONGEST_CURSOR = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All rows of an answer at one version, of which a page at a time is decoded. `subject` is the relation and its
+    """All rows of an answer at one version; pages are decoded one at a time. `subject` is the relation and its
     selection, or the query and its parameters."""
 
     view: str
@@ -38,9 +38,9 @@ class Listing:
     rows: Rows
     order: str | None = None
     is_sorted: bool = False
-    """The rows have an order of their own, that of a SELECT: a cursor is the number of rows before it."""
+    """True if the rows have the order of a SELECT. A cursor is then a number of rows."""
     time: dt.datetime | None = None
-    """The commit of a requested earlier version, if the log has it."""
+    """The time of a requested earlier version, if the log has it."""
     positions: list[Row] = field(default_factory=list)
     """Rows that are too long for a cursor."""
 
@@ -51,7 +51,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing; `next` is the cursor of the part behind it."""
+    """A page of a listing; `next` is the cursor of the following page."""
 
     listing: Listing
     rows: Rows
@@ -60,8 +60,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for rows: of a subject, at most `limit`, in an order, after a cursor. With `consistent`, only of the
-    version of the first page."""
+    """A request for at most `limit` rows of a subject, in an order, after a cursor. With `consistent`, all pages are of
+    the version of the first."""
 
     subject: str
     limit: int
@@ -77,12 +77,12 @@ class _PageCursor:
     digest: str
     order: str | None
     position: list[Any] | int
-    """The last row as JSON, or the number of rows before, or of a long row."""
+    """The last row as JSON; or a number of rows; or the index of a long row in `Listing.positions`."""
 
 
 class Pages:
-    """Listings being read, for a few minutes each; the least recently used are dropped first when there are too many
-    rows."""
+    """Keeps the listings of open cursors for a few minutes. Beyond a number of rows, the least recently used are
+    dropped."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -90,7 +90,7 @@ class Pages:
         self._rows = 0
 
     def page(self, request: PageRequest, read: Callable[[], Listing]) -> Page:
-        """The requested page; `read` recreates a listing that was dropped."""
+        """The requested page; `read` recreates a dropped listing."""
         if request.after is None:
             listing = replace(read(), order=request.order)
             return self._page(None, listing, _order(listing), None, request.limit)
@@ -105,7 +105,7 @@ class Pages:
         return self._page(key, listing, _order(listing), _position(cursor, listing), request.limit)
 
     def _read_again(self, request: PageRequest, cursor: _PageCursor, read: Callable[[], Listing]) -> Listing:
-        """The listing of a cursor that is no longer kept: the same if nothing was committed since."""
+        """Recreate the listing of a cursor. It is the same if its version is."""
         listing = replace(read(), order=cursor.order)
         has_row = isinstance(cursor.position, list)
         if (listing.version == cursor.version and (has_row or listing.is_sorted)) or (
@@ -198,7 +198,7 @@ def _read(text: str) -> _PageCursor:
 
 
 def _position(cursor: _PageCursor, listing: Listing) -> Row | int:
-    """The row, or the number of rows, that a page starts after."""
+    """The row, or the number of rows, after which a page starts."""
     if isinstance(cursor.position, list):
         try:
             return row_reader(listing.rows.schema)(cursor.position)

@@ -269,15 +269,15 @@ class RequestedRows(_Shape):
 
 
 class ByTrial(_Shape):
-    """A fact that is known only for the new values that were tried."""
+    """The effects that are known only for the fresh values that were tried."""
 
     relations: list[str] = Field(description="may differ for other fresh values")
     values: dict[str, Any] = Field(description="the fresh values that were tried, by placeholder")
 
 
 class RealizationEntry(_Shape):
-    """Base changes, and all that they bring about. A value `{"placeholder": "?1"}` stands for some new value, and
-    `{"formula": "?1 - 19"}` for one that follows from it."""
+    """Base changes and their effects. `{"placeholder": "?1"}` stands for a fresh value, `{"formula": "?1 - 19"}` for a
+    value that is computed from one."""
 
     insert: dict[str, list[Values]] = Field(description="rows by base relation")
     delete: dict[str, list[Values]]
@@ -343,7 +343,7 @@ class StatusAnswer(BaseModel):
     status: str
 
 
-# ---- what is sent ---------------------------------------------------------------------------------
+# ---- bodies of requests ---------------------------------------------------------------------------------
 
 FACTS: Json = {
     "type": "object",
@@ -353,7 +353,7 @@ FACTS: Json = {
     },
     "description": "rows by relation; a row is a list of values, or an object of them by column",
 }
-WISH: Json = {
+GOAL: Json = {
     "type": "object",
     "additionalProperties": False,
     "properties": {"insert": FACTS, "delete": FACTS},
@@ -368,7 +368,7 @@ TRANSACTION: Json = {
         **_STATEMENTS,
         "meta": {"type": "object", "additionalProperties": True, "description": "metadata stored with the commit"},
         "expect": {
-            **WISH,
+            **GOAL,
             "description": "rows, also of views, that must be true or false after the transaction",
         },
     },
@@ -458,7 +458,7 @@ REALIZATIONS: Json = {
                 },
             },
         },
-        "at": _number("integer", 0, 2**62, "an earlier version, in which they are looked for"),
+        "at": _number("integer", 0, 2**62, "search in this earlier version"),
         "side_effect_free_first": {
             "type": "boolean",
             "description": "find all, and return those with the fewest side effects first",
@@ -485,6 +485,11 @@ def body_of(schema: Json) -> Json:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+def answer_of(model: type[BaseModel], description: str) -> dict[int | str, Json]:
+    """Describe the answer of a route."""
+    return {200: {"model": model, "description": description}}
+
+
 _MEANINGS = {
     400: "Invalid request.",
     401: "A valid token is missing.",
@@ -506,7 +511,7 @@ ERRORS: dict[int | str, Json] = {
     status: {"model": ErrorAnswer, "description": words} for status, words in _MEANINGS.items()
 }
 
-DESCRIPTION = """Views that follow their base data exactly, over HTTP.
+DESCRIPTION = """Views that are exactly current, over HTTP.
 
 Commit with `POST /transactions`, read with `GET /views/{name}`, and follow every exact change of a view with
 `GET /views/{name}/changes`. Every answer names the version it was read at, and every error has one shape.

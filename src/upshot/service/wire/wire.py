@@ -1,5 +1,5 @@
-"""Requests as they come in from the wire: heads are bounded in size and in time, and what is no HTTP is answered in the
-one shape. Nobody knows yet who sends them, so this is all that stands between a stranger and the memory."""
+"""The HTTP protocol with bounds on the size and the time of request heads, which uvicorn does not have. These bounds
+apply before authentication. Invalid HTTP gets an error as JSON."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from upshot.service.wire.errors import RequestError, error_body
 
 LARGEST_HEAD = 64 << 10
-"""Bytes of the lines before a body."""
+"""The largest head of a request, in bytes."""
 PATIENCE = 30.0
-"""Seconds in which they have to arrive."""
+"""The time limit for a head, in seconds."""
 LINGER = 2.0
-"""Seconds for which what a refused client still sends is taken, and thrown away: a connection that is closed before
-that is reset, and the answer may be lost with it."""
+"""Seconds in which further input of a rejected client is read and ignored. Closing the connection earlier would reset
+it, and the error could be lost."""
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's protocol, which bounds neither."""
+    """uvicorn's protocol with bounds."""
 
     most_connections: int | None = None
-    """Connections beyond this number get an error and are closed at once."""
+    """Further connections get an error and are closed."""
     _head = 0
     _is_in_head = True
     _is_refused = False
@@ -49,7 +49,7 @@ class BoundedHttp(HttpToolsProtocol):
             return
         super().data_received(data)
         if self._is_in_head:
-            # The parser does not report an endless line, and keeps it.
+            # The parser buffers an endless line without reporting it.
             self._head += len(data)
             if self._head > LARGEST_HEAD and not self._is_refused and not self.transport.is_closing():
                 self._refuse(_too_large())
@@ -91,7 +91,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(RequestError(408, "timeout", "the request did not arrive in time", retryable=True))
 
     def _refuse(self, refused: RequestError) -> None:
-        """The last thing that is sent on this connection."""
+        """Send an error and close the connection."""
         self._stop_waiting()
         self._is_refused = True
         self.transport.write(_written(refused))
@@ -103,7 +103,7 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 def bounded_http(most_connections: int) -> type[BoundedHttp]:
-    """The protocol of a server with a bound on open connections."""
+    """The protocol with a bound on the number of connections."""
     return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
 
 
@@ -113,8 +113,8 @@ def _too_many(most: int) -> RequestError:
 
 
 def _too_large() -> RequestError:
-    words = f"the head of a request may have at most {LARGEST_HEAD:,} bytes"
-    return RequestError(431, "too-large", words, help="send long queries in a body: `POST /query`")
+    message = f"the head of a request may have at most {LARGEST_HEAD:,} bytes"
+    return RequestError(431, "too-large", message, help="send long queries in a body: `POST /query`")
 
 
 def _written(refused: RequestError) -> bytes:

@@ -1,5 +1,5 @@
-"""The write queue: one thread that changes the database, and what it works on.
+"""The write queue and the one thread that changes the database.
 
 Transactions and searches in; commits and realizations out. Read `writer` (the queue and its thread), `idempotency`
-(repeated requests), `searches` and `fixes` (realizations between two commits).
+(repeated requests), `searches` and `fixes` (searches for realizations between commits).
 """

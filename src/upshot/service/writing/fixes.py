@@ -1,4 +1,4 @@
-"""Explanations of absent rows with realizations, both of one version, searched as realizations are."""
+"""Explanations of missing rows with realizations that insert them, both of one version."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from upshot.service.routes.realizations import require_reach, rows_shown
 from upshot.service.service import Service
 from upshot.service.wire.answers import listed
 from upshot.service.wire.errors import RequestError
-from upshot.service.writing.searches import Hunt
+from upshot.service.writing.searches import Search
 
 _PASSING = ("too-busy", "too-many-rows")
-"""Errors that omit the fixes, and not the rest of the answer."""
+"""Errors of the search after which the answer has no fixes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """The requested number of fixes and seconds of search. By default some, if the token may see them."""
+    """The requested number of fixes and the time limit of their search. By default there are some, if the token may
+    read them."""
 
     count: int | None = None
     seconds: float | None = None
 
     def number(self, view: str, scopes: Scopes, database: Database) -> int:
-        """The number of fixes to search for; `forbidden` if the request would show relations that may not be read."""
+        """The number of fixes to search for; `forbidden` if they were requested and would disclose relations."""
         if self.count == 0 or not is_fixable(view, database):
             return 0
         try:
@@ -43,8 +44,8 @@ class Fixes:
             return 0
         return SHOWN if self.count is None else self.count
 
-    def unsought(self, view: str, answer: Absence, database: Database) -> Failure:
-        """The answer without a search for fixes, with the reason unless the client chose that."""
+    def without_search(self, view: str, answer: Absence, database: Database) -> Failure:
+        """The explanation without fixes, and with the reason if the client did not exclude them."""
         if self.count == 0:
             return answer.with_last()
         if not is_fixable(view, database):
@@ -53,7 +54,7 @@ class Fixes:
 
 
 def is_fixable(view: str, database: Database) -> bool:
-    """Test whether rows of the view can be requested: not of conditions of rules, nor of constraints that reject."""
+    """Test whether rows of the view can be requested. Rows of active rules and of rejecting constraints cannot."""
     return view in database.schemas and database.policies.get(view) != "reject"
 
 
@@ -63,50 +64,50 @@ async def with_fixes(
     key: tuple[str, Row],
     why_not: Callable[[Database], Absence],
     fixes: Fixes,
-    is_given_up: Callable[[], Awaitable[bool]],
+    is_disconnected: Callable[[], Awaitable[bool]],
 ) -> tuple[int, Failure] | None:
-    """The version, and why the row is not there with what would bring it about; nothing if the row is there by then,
-    or the token may not see so much any more. `why_not` runs where nothing changes meanwhile."""
+    """A version, and the explanation of a row that is missing in it, with fixes. None if the row exists by then, or the
+    token may no longer read fixes. `why_not` is called while nothing can be committed."""
     try:
-        return await _looked_for(service, scopes, key, why_not, fixes, is_given_up)
+        return await _search(service, scopes, key, why_not, fixes, is_disconnected)
     except DataError as error:
         if error.code != "row-is-there":
             raise
         return None
-    except _NotToBeSoughtError:
+    except _NoSearchError:
         return None
 
 
-async def _looked_for(
+async def _search(
     service: Service,
     scopes: Scopes,
     key: tuple[str, Row],
     why_not: Callable[[Database], Absence],
     fixes: Fixes,
-    is_given_up: Callable[[], Awaitable[bool]],
+    is_disconnected: Callable[[], Awaitable[bool]],
 ) -> tuple[int, Failure]:
     database, bounds, answers = service.database, service.settings.bounds, list[Absence]()
     count = fixes.number(key[0], scopes, database)
     if not count:
-        raise _NotToBeSoughtError
+        raise _NoSearchError
 
-    def begin(held: Database) -> Realizations:
+    def begin(state: Database) -> Realizations:
         answers.clear()
-        with held.reading():
-            # Rules may have been defined while others had their turn.
-            if not fixes.number(key[0], scopes, held):
-                raise _NotToBeSoughtError
-            answer = why_not(held)
-        ways = answer.fixes(bounds=Bounds(seconds=math.inf))
+        with state.reading():
+            # Rules may have been defined since the previous slice.
+            if not fixes.number(key[0], scopes, state):
+                raise _NoSearchError
+            answer = why_not(state)
+        found = answer.fixes(bounds=Bounds(seconds=math.inf))
         answers.append(answer)
-        return ways
+        return found
 
-    def hunt() -> Hunt:
+    def search() -> Search:
         seconds = usual_seconds(database.placement) if fixes.seconds is None else fixes.seconds
-        return Hunt(database, begin, min(seconds, bounds.seconds), count, bounds.rows, rows_shown(scopes))
+        return Search(database, begin, min(seconds, bounds.seconds), count, bounds.rows, rows_shown(scopes))
 
     try:
-        found = await service.searches.run(hunt, is_given_up)
+        found = await service.searches.run(search, is_disconnected)
         if answers:
             part = await service.run_read(lambda: _part(found, key, scopes))
             return found.version, answers[0].with_last(part)
@@ -119,13 +120,13 @@ async def _looked_for(
     return version, answer.with_last(not_searched(reason))
 
 
-class _NotToBeSoughtError(Exception):
-    """No fixes are searched in this version."""
+class _NoSearchError(Exception):
+    """In this version, no fixes are searched for."""
 
 
-def _part(found: Hunt, key: tuple[str, Row], scopes: Scopes) -> Failure:
-    ways = [fix_part(each, scopes.may_read) for each in found.found]
-    part = fixes_part(ways, found.status, found.reason)
+def _part(found: Search, key: tuple[str, Row], scopes: Scopes) -> Failure:
+    listed_fixes = [fix_part(each, scopes.may_read) for each in found.found]
+    part = fixes_part(listed_fixes, found.status, found.reason)
     return replace(part, details={**part.details, "request": {"insert": {key[0]: listed([key[1]])}, "delete": {}}})
 
 

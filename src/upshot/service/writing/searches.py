@@ -1,10 +1,10 @@
-"""Searches for realizations, on the writer thread, in time slices: waiting commits go first.
+"""Searches for realizations on the writer thread, in time slices. Waiting transactions are committed between slices.
 
-search ─► moment ─► commits that wait ─► moment ─► …        a commit in between: from the beginning, in what is left
-          └─ in vain for the third time ─► the version there is, held in a copy ─► on a thread of its own, to the end
+search ─► slice ─► waiting commits ─► slice ─► …        after a commit: restart, within the remaining time
+          └─ third restart ─► a copy of the current version, searched on its own thread, to the end
 
-A moment that gets long gives way as soon as somebody waits: the search looks at the clock wherever it can stop, and
-begins again. A database that is too large to be copied, or that is on Spark, is searched in moments to the end.
+A long slice is interrupted when a transaction waits; the search then restarts. A database that is too large to copy, or
+that is on Spark, is searched in slices only.
 """
 
 from __future__ import annotations
@@ -24,36 +24,35 @@ from upshot.database.realization import Realization
 from upshot.database.realize import BOUNDED, OPEN, Realizations
 from upshot.engine.time_limit import Interruption, giving_way, time_limit
 from upshot.service.wire.errors import RequestError
-from upshot.service.writing.writer import ROWS_ON_THE_WAY, shutting_down
+from upshot.service.writing.writer import LARGEST_TABLE, shutting_down
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
 
-MOMENT = 0.05
-LONGEST_MOMENT = 0.1
-"""Seconds after which others have their turn. A search that commits have sent back to its beginning gets longer
-moments, so that it ends on a busy database too."""
+SLICE = 0.05
+LONGEST_SLICE = 0.1
+"""Seconds of a slice. After a restart slices get longer, so that a search ends on a busy database, too."""
 PATIENCE = 0.5
-"""Seconds that commits wait for a moment at most: a step of the search that takes longer is given up. Between two looks
-at the clock there are some milliseconds, on Spark one job."""
+"""The longest time, in seconds, that commits wait for a slice; a longer step of the search is interrupted. The search
+checks the time every few milliseconds, on Spark after each job."""
 
-VAIN = 3
+MOST_RESTARTS = 3
 """Restarts because of commits before the search gets its own copy."""
 MOST_COPIED = 1_000_000
-"""Rows that are copied; while they are taken note of, which is a matter of milliseconds, commits wait."""
+"""The number of rows that are copied. Commits wait some milliseconds while the copy starts."""
 
-BEYOND = 20
-"""Models of the solver among which a realization beyond the wanted ones is looked for: a number and no time, so that
-the same request gets the same status."""
+MODELS_BEYOND = 20
+"""Models of the solver that are examined for one more realization than requested. It is a number and not a time, so
+that the same request gets the same status."""
 
 Begin = Callable[[Database], Realizations]
-"""The search in a database, without its own time limit. Called where nothing is committed meanwhile."""
+"""Starts a search in a database, without a time limit. Called while nothing can be committed."""
 
 
 @dataclass(slots=True)
-class Hunt:
-    """One search, through as many beginnings as it takes. `most` is how many realizations are wanted, `rows` how many
-    rows they may change together, of those that `counted` counts."""
+class Search:
+    """A search with its restarts. `most` is the number of requested realizations, `rows` the number of rows that they
+    may change in total, as counted by `counted`."""
 
     database: Database
     begin: Begin
@@ -63,83 +62,83 @@ class Hunt:
     counted: Callable[[Realization], int]
     found: list[Realization] = field(default_factory=list)
     version: int = 0
-    """The one that it began in last: what was found, and what `begin` took note of, is so there."""
+    """The version of the last restart, for which all results are valid."""
     status: str = OPEN
     reason: str = ""
     is_alone: bool = False
-    """True if it has a copy of a version to itself: then it blocks no other request."""
+    """True if the search runs in its own copy. It then blocks no other request."""
     unbounded: tuple[str, ...] = ()
     """The views whose rows can need any number of fresh values."""
     _copy: Callable[[], Database] | None = None
     _search: Realizations | None = None
-    _moment: float = MOMENT
+    _slice: float = SLICE
     _interruptions: int = 0
-    _vain: int = 0
+    _restarts: int = 0
     _ends: float = 0.0
     _changed: int = 0
     _last: float = math.inf
-    """The number of the last model that is looked at, once all wanted realizations are found."""
+    """The number of the last model that is examined, once all requested realizations are found."""
     _seen: int | None = None
-    """The version of its last slice, which may differ from that of its first."""
+    """The version of the last slice."""
 
     def __post_init__(self) -> None:
         self._ends, self.version = time.monotonic() + self.seconds, self.database.version
 
-    def go_on(self, is_wanted: Callable[[], bool]) -> bool:
-        """Looks further for a moment, in the version that there is now; whether that is the end. `is_wanted` says
-        whether others wait for their turn. On the thread that commits, unless it is alone."""
-        left = self._ends - time.monotonic()
+    def run_slice(self, is_interrupted: Callable[[], bool]) -> bool:
+        """Search for one slice in the current version; return whether the search has ended. A long slice stops when
+        `is_interrupted` is true. Called on the writer's thread, unless the search is alone."""
+        remaining = self._ends - time.monotonic()
         try:
-            with time_limit(max(left, 0.0)), giving_way(PATIENCE, is_wanted):
+            with time_limit(max(remaining, 0.0)), giving_way(PATIENCE, is_interrupted):
                 if self._copy is not None:
                     self.database, self._copy = self._copy(), None
-                self._look(self.database.version)
+                self._search_version(self.database.version)
         except Interruption:
             self._search, self.status = None, OPEN
-            self._vain += 1
+            self._restarts += 1
         except LimitError as error:
             self._cut_off(counted(self.seconds, "second") if error.code == "timeout" else error.message)
         except UsageError as error:
             if error.code != "state-changed":
                 raise
             self._search = None
-        if self._vain >= VAIN and not self.is_alone and self._search is None:
-            self._keep_to_itself()
+        if self._restarts >= MOST_RESTARTS and not self.is_alone and self._search is None:
+            self._continue_in_copy()
         return self._has_ended()
 
-    def _keep_to_itself(self) -> None:
-        """Goes on in a copy from here on, if there can be one."""
+    def _continue_in_copy(self) -> None:
+        """Continue in a copy of the database, if it can be copied."""
         version, self._copy = self.database.version, self.database.hold_version(MOST_COPIED)
-        self._vain = 0
+        self._restarts = 0
         if self._copy is not None:
-            self.is_alone, self._seen, self._moment = True, version, LONGEST_MOMENT
+            self.is_alone, self._seen, self._slice = True, version, LONGEST_SLICE
 
-    def _look(self, version: int) -> None:
+    def _search_version(self, version: int) -> None:
         if self._seen not in (None, version):
-            self._moment = min(2 * self._moment, LONGEST_MOMENT)
+            self._slice = min(2 * self._slice, LONGEST_SLICE)
             self._interruptions += 1
-            self._vain += 1
+            self._restarts += 1
             self._search = None
         self._seen = version
         if self._search is None:
             self.found.clear()
             self._changed, self._last = 0, math.inf
-            if self._vain >= VAIN:
+            if self._restarts >= MOST_RESTARTS:
                 return
             self._search = self.begin(self.database)
             self.unbounded = self._search.unbounded
             self.version = version
-        search, until = self._search, time.monotonic() + self._moment
-        while search.status == OPEN and not self._is_enough(search) and (left := until - time.monotonic()) > 0:
-            if (found := search.advance(left, self._last)) is not None:
+        search, until = self._search, time.monotonic() + self._slice
+        while search.status == OPEN and not self._is_enough(search) and (remaining := until - time.monotonic()) > 0:
+            if (found := search.advance(remaining, self._last)) is not None:
                 self.found.append(found)
                 self._changed += self.counted(found)
                 if len(self.found) == self.most:
-                    self._last = search.work["models"] + BEYOND
+                    self._last = search.work["models"] + MODELS_BEYOND
         self.status, self.reason = search.status, search.reason
 
     def _take_waiting(self) -> bool:
-        """Give those that were found and waited for others with fewer side effects; whether there are any."""
+        """Return realizations that the search held back for others with fewer side effects; whether there are any."""
         waiting = self._search.take_waiting() if self._search is not None else []
         for each in waiting:
             self._changed += self.counted(each)
@@ -149,7 +148,7 @@ class Hunt:
         return bool(waiting)
 
     def _is_enough(self, search: Realizations) -> bool:
-        """Test whether the answer is complete, or as large as it may be."""
+        """Test whether the answer is complete, or has as many rows as allowed."""
         if self._changed > self.rows:
             return True
         return self.most is not None and (len(self.found) > self.most or search.work["models"] >= self._last)
@@ -164,7 +163,7 @@ class Hunt:
             self.found.pop()
             self._cut_off(f"{self.rows:,} rows of an answer")
         elif self.most is not None and len(self.found) > self.most:
-            # The one beyond was looked for to know whether there is one.
+            # One more was searched to know whether there are more.
             del self.found[self.most :]
             self.status = OPEN
             return self._leave_open()
@@ -195,28 +194,28 @@ class Searches:
         self._threads = ThreadPoolExecutor(service.settings.bounds.searches, thread_name_prefix="upshot-search")
 
     def close(self) -> None:
-        """End the searches that run alone: they see that the service stops."""
+        """End the searches that run in copies: they are interrupted when the service stops."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    async def run(self, hunt: Callable[[], Hunt], is_given_up: Callable[[], Awaitable[bool]]) -> Hunt:
-        """The hunt at its end. It begins when it is its turn; nobody goes on with one that is given up."""
+    async def run(self, start: Callable[[], Search], is_disconnected: Callable[[], Awaitable[bool]]) -> Search:
+        """Start a search when there is room for it, and run it to its end or until the client disconnects."""
         async with self._turn():
-            hunting = hunt()
-            while not await self._moment(hunting):
+            search = start()
+            while not await self._slice(search):
                 if self._service.stopping:
                     raise shutting_down()
-                if await is_given_up():
+                if await is_disconnected():
                     break
-        return hunting
+        return search
 
-    async def _moment(self, hunt: Hunt) -> bool:
+    async def _slice(self, search: Search) -> bool:
         service = self._service
-        if not hunt.is_alone:
-            return await service.writer.between_commits(lambda: hunt.go_on(lambda: service.writer.is_wanted))
+        if not search.is_alone:
+            return await service.writer.between_commits(lambda: search.run_slice(lambda: service.writer.is_urgent))
 
         def alone() -> bool:
-            with time_limit(None, ROWS_ON_THE_WAY):
-                return hunt.go_on(lambda: service.stopping)
+            with time_limit(None, LARGEST_TABLE):
+                return search.run_slice(lambda: service.stopping)
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, alone)
 

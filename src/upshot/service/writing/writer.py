@@ -1,6 +1,6 @@
-"""The one thread that changes the database, and its queue. Transactions that wait are made durable together.
+"""The one thread that changes the database, and its queue. Queued transactions are written as a group.
 
-requests ─► bounded queue ─► group: each its own version ─► one write to the disk ─► answers ─► one task ─► …
+requests ─► bounded queue ─► group: a version for each ─► one write to the disk ─► answers ─► one task ─► …
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from upshot.engine.time_limit import time_limit
 from upshot.service import logs
 from upshot.service.wire.bodies import RESERVED
 from upshot.service.wire.errors import RequestError
-from upshot.service.writing.idempotency import Repetitions, Sent
+from upshot.service.writing.idempotency import IdempotencyKey, Repetitions
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Statements = Callable[[Transaction], None]
 
-ROWS_ON_THE_WAY = 5_000_000
-"""Rows that a table may have which a question needs on the way to its answer."""
+LARGEST_TABLE = 5_000_000
+"""The largest intermediate table of a query, in rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A transaction that is durable; `repeated` if it was sent before, and was then. Its result is in the
-    `transaction`, or else in the log."""
+class Committed:
+    """A durable transaction; `repeated` if an earlier request made it. Its changes are in `transaction`, or else in the
+    log."""
 
     version: int
     transaction: Transaction | None
@@ -47,47 +47,52 @@ class Done:
 
 @dataclass(slots=True)
 class Job:
-    """A transaction that waits: its statements, its notes, and where its outcome goes."""
+    """A queued transaction: its statements, its metadata, and the future of its outcome."""
 
     statements: Statements
     meta: Mapping[str, Any] | None
-    sent: Sent | None
+    key: IdempotencyKey | None
     loop: asyncio.AbstractEventLoop
-    outcome: asyncio.Future[Done]
-    result: Done | None = None
+    outcome: asyncio.Future[Committed]
+    result: Committed | None = None
     error: Exception | None = None
 
-    def notes(self) -> dict[str, Any] | None:
+    def metadata(self) -> dict[str, Any] | None:
         """The metadata of the commit."""
-        if self.sent is None:
+        if self.key is None:
             return None if self.meta is None else dict(self.meta)
-        return {**(self.meta or {}), RESERVED: self.sent.notes()}
+        return {**(self.meta or {}), RESERVED: self.key.metadata()}
+
+    @property
+    def is_first(self) -> bool:
+        """Test whether this request made the commit, and has an idempotency key."""
+        return self.key is not None and self.result is not None and not self.result.repeated
 
 
 @dataclass(slots=True)
 class BackgroundTask:
-    """Something else to be done where nothing is committed meanwhile."""
+    """A function to call while nothing can be committed."""
 
-    deed: Callable[[], Any]
+    function: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     outcome: asyncio.Future[Any]
 
     def run(self) -> None:
         try:
-            found = self.deed()
+            found = self.function()
         except Exception as error:  # noqa: BLE001 - it is the answer
-            self._tell(None, error)
+            self._settle(None, error)
         else:
-            self._tell(found, None)
+            self._settle(found, None)
 
-    def _tell(self, found: Any, error: Exception | None) -> None:
-        # A loop that was closed has nobody left who waits.
+    def _settle(self, found: Any, error: Exception | None) -> None:
+        # A closed event loop raises RuntimeError: no request waits any more.
         with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(_settled, self.outcome, found, error)
+            self.loop.call_soon_threadsafe(_settle, self.outcome, found, error)
 
 
 class Writer:
-    """Takes transactions from a bounded line, one group at a time."""
+    """Commits transactions of a bounded queue, one group at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -101,8 +106,8 @@ class Writer:
         return self._thread.is_alive()
 
     @property
-    def is_wanted(self) -> bool:
-        """Test whether a transaction or the end waits: tasks that can be started again give way."""
+    def is_urgent(self) -> bool:
+        """Test whether a transaction or the end waits. Tasks that can restart should stop then."""
         return self._queue.is_urgent
 
     def start(self) -> None:
@@ -110,8 +115,8 @@ class Writer:
         self._thread.start()
 
     async def stop(self, patience: float) -> bool:
-        """Stop, and return whether every accepted transaction had its outcome within `patience` seconds. It had not if
-        a function that a rule calls does not return, or if there was more to do than fits into that time."""
+        """Stop, and return whether every accepted transaction had its outcome within `patience` seconds. The reasons
+        against it are a function of a rule that does not return, and too many transactions."""
         self._closed = True
         self._queue.close()
         if self._thread.is_alive():
@@ -119,26 +124,26 @@ class Writer:
         return not self._thread.is_alive()
 
     async def commit(
-        self, statements: Statements, meta: Mapping[str, Any] | None = None, sent: Sent | None = None
-    ) -> Done:
-        """The transaction once it is durable, or its error. `statements` is called on the writer's thread."""
+        self, statements: Statements, meta: Mapping[str, Any] | None = None, key: IdempotencyKey | None = None
+    ) -> Committed:
+        """Commit a transaction; return when it is durable. `statements` is called on the writer's thread."""
         loop = asyncio.get_running_loop()
-        job = Job(statements, meta, sent, loop, loop.create_future())
-        job.outcome.add_done_callback(_looked_at)
+        job = Job(statements, meta, key, loop, loop.create_future())
+        job.outcome.add_done_callback(_retrieve_error)
         self._enqueue(job)
-        # A client that disconnects does not stop the transaction.
+        # A disconnected client does not stop its transaction.
         return await asyncio.shield(job.outcome)
 
-    async def between_commits(self, deed: Callable[[], T]) -> T:
-        """The result of the function, run on the writer's thread in the time that an answer may take."""
+    async def between_commits(self, function: Callable[[], T]) -> T:
+        """Call the function on the writer's thread, within the time limit of a request."""
 
         def limited() -> T:
-            with time_limit(self._service.settings.bounds.seconds, ROWS_ON_THE_WAY):
-                return deed()
+            with time_limit(self._service.settings.bounds.seconds, LARGEST_TABLE):
+                return function()
 
         loop = asyncio.get_running_loop()
         task = BackgroundTask(limited, loop, loop.create_future())
-        task.outcome.add_done_callback(_looked_at)
+        task.outcome.add_done_callback(_retrieve_error)
         self._enqueue(task)
         found: T = await asyncio.shield(task.outcome)
         return found
@@ -165,71 +170,72 @@ class Writer:
     # ---- on the writer's thread -------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (taken := self._queue.take(self._service.settings.bounds.group)) is not None:
-            jobs, task = taken
+        while (batch := self._queue.take(self._service.settings.bounds.group)) is not None:
+            jobs, task = batch
             if jobs:
-                self._group(jobs)
+                self._commit_group(jobs)
             if task is not None:
                 task.run()
 
-    def _group(self, jobs: list[Job]) -> None:
-        """Commits the jobs and answers them."""
+    def _commit_group(self, jobs: list[Job]) -> None:
+        """Commit the jobs and answer them."""
         service = self._service
         assert self._repetitions is not None, "started"
         service.metrics.queue.set(len(self._queue))
         try:
             with service.database.group() as group:
                 for job in jobs:
-                    self._one(group, job)
-                    if job.sent is not None and job.result is not None and not job.result.repeated:
-                        # Known at once: the same request may come again in this very group.
-                        self._repetitions.remember(job.sent, job.result.version, job.result.transaction)
-        except Exception as error:  # noqa: BLE001 - the write failed: no transaction of the group happened
+                    self._commit_one(group, job)
+                    if job.is_first and job.key is not None and job.result is not None:
+                        # Remembered at once: the same group may contain a repetition.
+                        self._repetitions.remember(job.key, job.result.version, job.result.transaction)
+        except Exception as error:  # noqa: BLE001 - the write failed: no transaction of the group was committed
             logs.service.exception("a group of transactions could not be made durable")
             failed = error if isinstance(error, Error) else _not_durable()
             for job in jobs:
-                if job.sent is not None and job.result is not None and not job.result.repeated:
-                    self._repetitions.forget(job.sent)
+                if job.is_first and job.key is not None:
+                    self._repetitions.forget(job.key)
                 job.result, job.error = None, job.error or failed
         else:
             service.metrics.group_size.observe(len(jobs))
         self._settle(jobs)
 
-    def _one(self, group: Group, job: Job) -> None:
-        """One transaction of the group: its result, or the error that it fails with alone."""
+    def _commit_one(self, group: Group, job: Job) -> None:
+        """Commit a transaction of the group. Its error does not affect the others."""
         began = time.perf_counter()
+        seconds = self._service.settings.bounds.seconds
         try:
-            job.result = self._before(job)
+            job.result = self._earlier(job)
             if job.result is not None:
                 return
-            with time_limit(self._service.settings.bounds.seconds), group.transaction(meta=job.notes()) as transaction:
+            with time_limit(seconds), group.transaction(meta=job.metadata()) as transaction:
                 job.statements(transaction)
-            job.result = Done(transaction.version, transaction, time.perf_counter() - began)
+            job.result = Committed(transaction.version, transaction, time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - it is the answer
             job.error = error
 
-    def _before(self, job: Job) -> Done | None:
-        """The outcome of the same request when it was sent before, if it was."""
-        if job.sent is None or self._repetitions is None:
+    def _earlier(self, job: Job) -> Committed | None:
+        """The outcome of an earlier request with the same key."""
+        if job.key is None or self._repetitions is None:
             return None
-        version = self._repetitions.version_of(job.sent)
+        version = self._repetitions.version_of(job.key)
         if version is None:
             return None
-        return Done(version, self._repetitions.outcome_of(job.sent), repeated=True)
+        return Committed(version, self._repetitions.outcome_of(job.key), repeated=True)
 
     def _settle(self, jobs: list[Job]) -> None:
-        """Notifies all waiting requests at once: waking the event loop costs more than a commit."""
+        """Notify all waiting requests at once: waking the event loop costs more than a commit."""
         service = self._service
         for job in jobs:
             if job.error is None and job.result is not None and not job.result.repeated:
                 made = job.result.transaction
                 firings = () if made is None else made.firings
-                service.recent.took(job.result.version, job.result.seconds, firings)
+                service.recent.set_seconds(job.result.version, job.result.seconds, firings)
             elif isinstance(job.error, Error):
                 service.metrics.rejections.labels(job.error.code).inc()
         service.metrics.version.set(service.database.version)
         for loop in {id(job.loop): job.loop for job in jobs}.values():
-            # A loop that was closed has nobody left who waits.
+            # A closed event loop raises RuntimeError: no request waits any more.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
 
@@ -239,13 +245,13 @@ def shutting_down() -> RequestError:
     return RequestError(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
 
 
-def _looked_at(outcome: asyncio.Future[Any]) -> None:
-    """An error that nobody waits for any more is no reason to complain."""
+def _retrieve_error(outcome: asyncio.Future[Any]) -> None:
+    """Mark the error as retrieved: asyncio would log an error that no request waits for any more."""
     if not outcome.cancelled():
         outcome.exception()
 
 
-def _settled(outcome: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
+def _settle(outcome: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
     if not outcome.done():
         outcome.set_result(found) if error is None else outcome.set_exception(error)
 
@@ -270,14 +276,14 @@ Item = TypeVar("Item")
 
 
 class FullError(Exception):
-    """The queue holds as many items as it may."""
+    """The queue is full."""
 
 
 class WriteQueue:
-    """The bounded queue of the one thread that changes the database; any thread may put.
+    """The bounded queue of the writer's thread; any thread may add items.
 
-    Transactions go first, all that wait as a group; then one background task. So a transaction waits for one task at
-    most, and a task for one group.
+    Queued transactions are taken as a group, then one background task. So a transaction waits for at most one task, and
+    a task for at most one group.
     """
 
     def __init__(self, most: int) -> None:
@@ -301,15 +307,15 @@ class WriteQueue:
     def put_task(self, task: BackgroundTask) -> None:
         self._put(self._tasks, task)
 
-    def _put(self, place: deque[Item], item: Item) -> None:
+    def _put(self, queue: deque[Item], item: Item) -> None:
         with self._changed:
             if len(self) >= self._most:
                 raise FullError
-            place.append(item)
+            queue.append(item)
             self._changed.notify()
 
     def close(self) -> None:
-        """End the queue; items in it are still taken."""
+        """Close the queue; its items are still taken."""
         with self._changed:
             self._closed = True
             self._changed.notify()
