@@ -1,4 +1,7 @@
-"""A client that keeps a copy of a view of a served database exactly current.
+"""A client of a service: transactions, queries, and copies of views that stay exactly current.
+
+Read `client` (the calls), `requests` and `transport` (repetition, connections), `errors`; then `local_copy` (a copy),
+`stream` (its steps over several connections), `event_stream` and `events` (parsing), `saved_copy` (a copy in a file).
 
 >>> from upshot.client import Client                                           # doctest: +SKIP
 >>> with Client("http://127.0.0.1:8000") as client:                            # doctest: +SKIP
@@ -11,10 +14,9 @@ from __future__ import annotations
 
 import logging
 
-from upshot.client.change_feed import ChangeFeed
 from upshot.client.client import Answer, AnswerPage, Client
 from upshot.client.events import Change
-from upshot.client.local_copy import Copy
+from upshot.client.local_copy import ChangeFeed, Copy
 from upshot.client.outcomes import Outcome
 from upshot.client.realizations import Formula, Placeholder, Realization, Realizations
 from upshot.client.relations import Program

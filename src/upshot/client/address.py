@@ -16,7 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`path` is what stands before the service's own paths, without a slash at its end."""
+    """`path` is the prefix of all paths of the service, without a slash at its end."""
 
     secure: bool
     host: str
@@ -38,8 +38,8 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """The address that a URL names, or a `UsageError`. A URL with a user, a query or a fragment is refused: what is
-    secret does not belong there, and the rest would be dropped silently.
+    """The address in a URL, or a `UsageError`. A user, a query or a fragment is an error: secrets do not belong there,
+    and the rest would be ignored.
 
     >>> str(parse_address("http://127.0.0.1:8000/"))
     'http://127.0.0.1:8000'
@@ -65,14 +65,13 @@ def parse_address(url: str) -> Address:
     return Address(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
 
 
-def _wrong(words: str, help: str = "write it as in `http://127.0.0.1:8000`") -> UsageError:
-    # The URL is not repeated: what is wrong with it may be a password.
-    return UsageError(f"the address of the service {words}", code="wrong-url", help=help)
+def _wrong(fault: str, help: str = "write it as in `http://127.0.0.1:8000`") -> UsageError:
+    # The URL is not repeated: it may contain a password.
+    return UsageError(f"the address of the service {fault}", code="wrong-url", help=help)
 
 
 def tls_context(address: Address, ca: str | os.PathLike[str] | None) -> ssl.SSLContext | None:
-    """The TLS context that checks the service's certificate, against the system's authorities or those in the file
-    `ca`."""
+    """The TLS context that checks the certificate of the service against the CAs of the system or of the file `ca`."""
     if not address.secure:
         if ca is not None:
             raise UsageError("`ca` needs `https://`", code="wrong-argument", help="correct the URL")
@@ -83,12 +82,12 @@ def tls_context(address: Address, ca: str | os.PathLike[str] | None) -> ssl.SSLC
     try:
         return ssl.create_default_context(cafile=str(path))
     except OSError as error:
-        words = "has no certificate" if isinstance(error, ssl.SSLError) else (error.strerror or "unreadable").lower()
-        raise UsageError(f"`{path}`: {words}", code="wrong-certificates", help="`ca` must be a PEM file") from None
+        fault = "has no certificate" if isinstance(error, ssl.SSLError) else (error.strerror or "unreadable").lower()
+        raise UsageError(f"`{path}`: {fault}", code="wrong-certificates", help="`ca` must be a PEM file") from None
 
 
 def checked_token(token: str | None, address: Address, *, insecure: bool) -> str | None:
-    """The token as it is sent. One that would cross a network unencrypted is refused."""
+    """The token. `UsageError` if it is invalid, or would be sent unencrypted over a network."""
     if token is None:
         return None
     if not token or not token.isascii() or not token.isprintable() or " " in token:

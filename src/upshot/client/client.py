@@ -1,4 +1,4 @@
-"""A service from Python: the methods of a database over HTTP, and the webhooks of a service."""
+"""The methods of a database over HTTP, and the webhooks of a service."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 from upshot.client.address import checked_token, parse_address, tls_context
+from upshot.client.errors import unexpected
 from upshot.client.event_stream import LARGEST_EVENT
 from upshot.client.events import Change
 from upshot.client.local_copy import Callback, Copy, wait_for_answer
 from upshot.client.outcomes import Facts, Outcome, json_value, read_witnesses, transaction_body
-from upshot.client.past_rows import RowsAt, rows_at
 from upshot.client.realizations import (
     Realization,
     Realizations,
     filled,
-    not_any_more,
+    no_longer_valid,
     read_realizations,
     realizations_body,
 )
@@ -36,9 +36,8 @@ from upshot.client.relations import (
 )
 from upshot.client.requests import Requests, in_doubt, segment
 from upshot.client.saved_copy import SavedCopy
-from upshot.client.stream import SILENCE, StreamSource, ViewStream
+from upshot.client.stream import SILENCE, RowsAt, StreamSource, ViewStream, rows_at
 from upshot.client.transport import OpenReply, Transport
-from upshot.client.trouble import unexpected
 from upshot.core.errors import ConstraintError, DataError, Error, UsageError, unknown_relation
 from upshot.core.json_values import JsonMisfit
 from upshot.core.rows import Rows, row_set
@@ -47,8 +46,8 @@ from upshot.core.search_bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """A view, or the part of it that `where` selects; or a query with the values of its parameters."""
+class Subject:
+    """The subject of a subscription: a view, or the part of it that `where` selects; or a query with parameters."""
 
     view: str
     where: str | None = None
@@ -60,7 +59,7 @@ class Followed:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The parameters of the request, beside its path."""
+        """The query parameters of the request."""
         if self.parameters is None:
             return {"where": self.where}
         return {"query": self.view, "parameters": self.values}
@@ -71,13 +70,13 @@ class Followed:
 
 
 class Following:
-    """The subject and options of `Client.follow`, the same for every connection."""
+    """The subject and the options of a subscription, the same for every connection."""
 
     def __init__(
         self,
         requests: Requests,
         schema: Callable[[str], Schema],
-        subject: Followed,
+        subject: Subject,
         every: float | None,
         silence: float,
         largest: int,
@@ -86,7 +85,7 @@ class Following:
         self._requests, self._schema = requests, schema
         self._subject, self._view, self._every = subject, subject.view, every
         self._silence, self._largest = silence, largest
-        self._trouble = on_trouble or (lambda _: None)
+        self._on_trouble = on_trouble or (lambda _: None)
         self._last: Error | None = None
 
     def copy(
@@ -96,10 +95,10 @@ class Following:
         state: str | os.PathLike[str] | None,
         patience: float,
     ) -> Copy:
-        """A copy that follows, once it holds an answer. A saved one holds its answer already."""
+        """Start a copy, and wait for its first rows unless it is saved in a file."""
         saved = SavedCopy(state, self._view, self._subject.where or self._subject.values) if state is not None else None
         try:
-            begin = saved.kept() if saved is not None else None
+            begin = saved.load() if saved is not None else None
             if begin is None and since is not None:
                 begin = self._rows_at(since)
                 if saved is not None and begin is not None:
@@ -129,20 +128,20 @@ class Following:
     def _source(self, every: float | None) -> StreamSource:
         def connect(cursor: int | None, epoch: str) -> OpenReply:
             headers = {} if cursor is None else {"Last-Event-ID": str(cursor)}
-            # A service that has another database now cannot go on from the cursor, and answers with a snapshot.
-            known = (epoch or None) if cursor is not None else None
-            parameters = {**self._subject.fields, "every": every, "epoch": known}
+            # A service with another epoch cannot continue from the cursor, and sends a snapshot.
+            cursor_epoch = (epoch or None) if cursor is not None else None
+            parameters = {**self._subject.fields, "every": every, "epoch": cursor_epoch}
             return self._requests.stream(self._subject.path, parameters, headers, self._silence)
 
-        return StreamSource(self._view, connect, self._columns, self._largest, self._heard)
+        return StreamSource(self._view, connect, self._columns, self._largest, self._report)
 
     def _columns(self) -> Schema:
-        """The columns as they are now; those of a query come with its answers."""
+        """The current columns."""
         return self._schema(self._view) if self._subject.parameters is None else self._rows_now().schema
 
-    def _heard(self, trouble: Error) -> None:
-        self._last = trouble
-        self._trouble(trouble)
+    def _report(self, error: Error) -> None:
+        self._last = error
+        self._on_trouble(error)
 
 
 class Subscriptions:
@@ -171,8 +170,8 @@ class Subscriptions:
         subject = {"view": view} if parameters is None else {"query": view, "parameters": dict(parameters)}
         content = {**subject, "url": url, "secret": secret, "where": where, "every": every, "since": since}
         content |= {"events": events, "limit": limit}
-        given = {name: value for name, value in content.items() if value is not None}
-        return self._requests.post("/subscriptions", given, repeatable=False)
+        body = {name: value for name, value in content.items() if value is not None}
+        return self._requests.post("/subscriptions", body, repeatable=False)
 
     def list(self) -> Sequence[Mapping[str, Any]]:
         return tuple(self._requests.get("/subscriptions").get("subscriptions") or ())
@@ -201,7 +200,7 @@ class Subscriptions:
 
 
 TOKEN = "UPSHOT_TOKEN"
-"""The environment variable with the token, unless one is given."""
+"""The environment variable with the default token."""
 
 
 T = TypeVar("T")
@@ -210,15 +209,15 @@ T = TypeVar("T")
 _ATTEMPTS = 5
 
 _NAME = re.compile(r"\s*[\w?]+\s*")
-"""A view, and not a query."""
+"""The name of a view, not a query."""
 
 
 class _Expired(Exception):
-    """The service no longer keeps the pages of an answer: read it again from its beginning."""
+    """The service no longer has the pages of an answer, which must be read again from its beginning."""
 
 
 class Answer(Rows):
-    """Rows, and the version they were read at."""
+    """Rows and their version."""
 
     __slots__ = ("version",)
 
@@ -304,12 +303,12 @@ class Client:
         try:
             content = self._requests.post("/transactions", body, headers, repeatable=True)
         except ConstraintError as error:
-            raise self._with_values(error) from None
+            raise self._with_typed_witnesses(error) from None
         except Error as error:
             if getattr(error, "sent", False):
                 raise in_doubt(error, key) from None
             raise
-        return Outcome(content, self._understood)
+        return Outcome(content, self._with_relations)
 
     def what_if(
         self,
@@ -321,7 +320,7 @@ class Client:
     ) -> Outcome:
         """The changes that a transaction would make; nothing is committed."""
         body = transaction_body({"insert": insert, "delete": delete, "upsert": upsert, "replace": replace})
-        return Outcome(self._requests.post("/what-if", body, repeatable=True), self._understood)
+        return Outcome(self._requests.post("/what-if", body, repeatable=True), self._with_relations)
 
     def realize(
         self,
@@ -348,7 +347,7 @@ class Client:
         if prefer is not None:
             body["prefer"] = prefer
         content = self._requests.post("/realizations", body, repeatable=True)
-        return self._understood(lambda relations: read_realizations(content, relations))
+        return self._with_relations(lambda relations: read_realizations(content, relations))
 
     def apply(
         self, realization: Realization, values: Mapping[str, Any] | None = None, *, key: str | None = None
@@ -361,13 +360,13 @@ class Client:
         except DataError as error:
             if error.code != "not-as-expected":
                 raise
-            raise not_any_more(realization, error.message) from None
+            raise no_longer_valid(realization, error.message) from None
 
-    def _with_values(self, error: ConstraintError) -> ConstraintError:
-        """The same error, its witnesses as Python values."""
+    def _with_typed_witnesses(self, error: ConstraintError) -> ConstraintError:
+        """The error with witnesses as Python values."""
         listed = {name: [list(row) for row in rows] for name, rows in error.violations.items()}
         with suppress(Error):  # the rejection matters more than the types of its witnesses
-            typed = self._understood(lambda relations: read_witnesses(listed, relations))
+            typed = self._with_relations(lambda relations: read_witnesses(listed, relations))
             error.violations = {name: list(rows) for name, rows in typed.items()}
         return error
 
@@ -397,7 +396,7 @@ class Client:
             return self._requests.get(path, parameters)
         except Error as error:
             if error.code == "page-expired":
-                raise _Expired from None  # the service was restarted in between, for one
+                raise _Expired from None  # for instance after a restart of the service
             raise
 
     def query(self, text: str, /, **parameters: Any) -> Answer:
@@ -423,8 +422,8 @@ class Client:
         `order`, as in `-y,x`; `after` is `next` of the page before. All pages are of the version of the first, else
         `page-expired`; with `consistent=False` they may go on in a later one. `at`: an earlier version."""
         bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}
-        asked = {"limit": limit, "order": order, "after": after, "at": at}
-        chosen = {name: value for name, value in asked.items() if value is not None}
+        options = {"limit": limit, "order": order, "after": after, "at": at}
+        chosen = {name: value for name, value in options.items() if value is not None}
         if bound or not _NAME.fullmatch(view):
             body = {"query": view, "parameters": bound, **chosen, "consistent": consistent}
             content = self._requests.post("/query", body, repeatable=True)
@@ -436,8 +435,7 @@ class Client:
 
     def row_history(self, view: str, row: tuple[Any, ...]) -> tuple[RowChangeAt, ...]:
         """The commits that inserted or deleted a row, the oldest first, as far as the log of the service reaches."""
-        shown = json.dumps([json_value(value, "a value of the row") for value in row])
-        content = self._requests.get(f"/views/{segment(view)}/history", {"row": shown})
+        content = self._requests.get(f"/views/{segment(view)}/history", {"row": _row_text(row)})
         return read_history(content)
 
     def program(self) -> Program:
@@ -490,14 +488,13 @@ class Client:
         `derivations`; for an absent row the nearest rules (`why_not`, missing rows of views explained to `depth`) and
         at most `fixes` realizations, searched for at most `seconds`. With `changed_in`: the reason why that version
         inserted or deleted it (`why_changed`). A row is explained as data, `text` or a picture (`svg`)."""
-        values = None if row is None else [json_value(value, "a value of the row") for value in row]
-        asked = None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        question: dict[str, Any] = {"row": asked, "limit": limit, "depth": depth, "changed_in": changed_in}
-        question |= {"fixes": fixes, "seconds": seconds}
+        text = None if row is None else _row_text(row)
+        parameters: dict[str, Any] = {"row": text, "limit": limit, "depth": depth, "changed_in": changed_in}
+        parameters |= {"fixes": fixes, "seconds": seconds}
         path = f"/explanations/{segment(view)}"
         if format == "json":
-            return self._requests.get(path, question)
-        return self._requests.get_text(path, {**question, "format": format})
+            return self._requests.get(path, parameters)
+        return self._requests.get_text(path, {**parameters, "format": format})
 
     def commits(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The last commits, with counts by relation and how long they took."""
@@ -512,8 +509,8 @@ class Client:
         version = read_version(content)
         if "rows" in content:
             hint = "read the current rows with `rows`"
-            words = f"the changes of `{view}` since version {since} are not kept"
-            raise UsageError(words, code="history-not-kept", help=hint)
+            message = f"the changes of `{view}` since version {since} are not kept"
+            raise UsageError(message, code="history-not-kept", help=hint)
         schema = self._schema(view)
         try:
             return version, read_rows(schema, content.get("insert")), read_rows(schema, content.get("delete"))
@@ -552,23 +549,23 @@ class Client:
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise UsageError("`limit` must be a non-negative integer", code="wrong-argument", help="as in limit=100")
         bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}
-        subject = Followed(view, where, bound if bound or not _NAME.fullmatch(view) else None)
+        subject = Subject(view, where, bound if bound or not _NAME.fullmatch(view) else None)
         following = Following(self._requests, self._schema, subject, every, silence, self._largest, on_trouble)
-        heard = on_change if on_change is None else _filtered(on_change, events, limit)
-        return following.copy(since, heard, state, self._retry_for)
+        callback = on_change if on_change is None else _filtered(on_change, events, limit)
+        return following.copy(since, callback, state, self._retry_for)
 
-    # ---- what rows are ------------------------------------------------------------------------
+    # ---- columns ------------------------------------------------------------------------------
 
     def _schema(self, view: str) -> Schema:
-        """The columns of a relation as they are now."""
+        """The current columns of a relation."""
         relations = self.program().relations
         if view not in relations:
             hint = "`client.program().relations` lists what this token may read"
             raise unknown_relation(view, relations, otherwise=hint, code="not-found")
         return relations[view]
 
-    def _understood(self, read: Callable[[Mapping[str, Schema]], T]) -> T:
-        """Call `read` with the relations; if they are unknown or have changed, fetch them once more."""
+    def _with_relations(self, read: Callable[[Mapping[str, Schema]], T]) -> T:
+        """Call `read` with the known relations; if it fails, fetch them and try again."""
         try:
             return read(self._relations)
         except (KeyError, JsonMisfit):
@@ -579,13 +576,18 @@ class Client:
             raise unexpected(f"rows do not match the program: {error}") from None
 
 
+def _row_text(row: tuple[Any, ...]) -> str:
+    values = [json_value(value, "a value of the row") for value in row]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
 def _filtered(on_change: Callback, events: str, limit: int | None) -> Callback:
-    def heard(change: Change) -> None:
+    def filtered(change: Change) -> None:
         shown = change.shown(events, limit)
         if shown or shown.omitted or (change.snapshot and not change):
             on_change(shown)
 
-    return on_change if (events, limit) == ("all", None) else heard
+    return on_change if (events, limit) == ("all", None) else filtered
 
 
 def _answer(name: str, columns: Any, rows: Any, version: int) -> Answer:

@@ -1,7 +1,7 @@
-"""Server-sent events out of the bytes of a connection, however they are cut.
+"""A parser of server-sent events, for input in pieces of any size.
 
-https://html.spec.whatwg.org/multipage/server-sent-events.html, read strictly: text is UTF-8 or the stream is broken,
-and a line or an event beyond its bound is refused instead of filling the memory.
+https://html.spec.whatwg.org/multipage/server-sent-events.html, read strictly: invalid UTF-8 is an error, and so is a
+line or an event beyond its bound.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LARGEST_EVENT = 256 * 1024 * 1024
-"""Bytes. A snapshot is one event: raise the bound for larger views."""
+"""The largest event, in bytes. A snapshot is one event."""
 
 _LONGEST_NAME = 1024
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -19,16 +19,16 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class BrokenStream(Exception):
-    """The received bytes are no event stream; the message says why."""
+    """The received bytes are not a valid event stream."""
 
 
 class TooLarge(BrokenStream):
-    """A line or an event is beyond the bound."""
+    """A line or an event exceeds its bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """A dispatched event; `id` is the last one the stream has named, empty if none was."""
+    """An event; `id` is the last id in the stream, empty before the first."""
 
     name: str
     data: str
@@ -36,8 +36,8 @@ class ServerEvent:
 
 
 class EventParser:
-    """Takes bytes as they arrive and gives the events that are complete. An event that is cut off by the end of the
-    stream never comes out.
+    """Takes pieces of a stream and returns the complete events. An event that is cut off by the end of the stream is
+    ignored.
 
     >>> parser = EventParser()
     >>> list(parser.feed(b"event: change\\ndata: {\\ndata: }\\nid: 7\\n")), list(parser.feed(b"\\n"))
@@ -63,12 +63,12 @@ class EventParser:
                 yield event
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines that are whole; what is left stays, and is not searched again."""
+        """The complete lines. The rest stays in the buffer and is not searched again."""
         if not self._past_bom():
             return
         begin = 0
         for end in _LINE_END.finditer(self._buffer, self._searched):
-            # A return ends a line at once; a line feed that follows it, perhaps in the next piece, belongs to it.
+            # A carriage return ends a line; a following line feed, perhaps in the next piece, belongs to it.
             if self._after_return and end.start() == begin and end.group() == b"\n":
                 begin, self._after_return = end.end(), False
                 continue

@@ -1,4 +1,4 @@
-"""The steps of a followed view, read from the events of the service."""
+"""The steps of a followed view: snapshots, changes, progress and the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upshot.core.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows at a version. `reason` is set if it was sent again, for instance `history-not-kept`."""
+    """All rows at a version. `reason` is set if the cursor could not be used, for instance `history-not-kept`."""
 
     version: int
     rows: frozenset[Row]
@@ -25,8 +25,7 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class Change:
     """Exactly the rows inserted and deleted since the previous step. A `snapshot` is the first step: all rows are
-    inserted. A `renewed` one is not a commit but the net difference to a new snapshot; `reason` says why there had to
-    be one."""
+    inserted. A `renewed` change is the net difference to a new snapshot, whose `reason` it has."""
 
     version: int
     inserted: frozenset[Row]
@@ -54,14 +53,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Nothing else happened up to this version."""
+    """There was no other change up to this version."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The service closes the stream, and says why."""
+    """The service ends the stream, for a reason."""
 
     reason: str
 
@@ -81,7 +80,7 @@ def fields_of(event: ServerEvent) -> dict[str, Any]:
 
 
 def read_step(name: str, content: dict[str, Any], schema: Schema) -> Step | None:
-    """The step in an event; None for unknown kinds, which later services may have."""
+    """The step of an event; None for unknown kinds, which later versions may send."""
     if name == "end":
         return End(str(content.get("reason", "")))
     if name not in ("snapshot", "change", "progress"):

@@ -1,4 +1,4 @@
-"""The outcome of a transaction, as a service answers."""
+"""The outcome of a transaction, and the body of its request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RelationDelta:
 
 
 class ChangesByRelation(Mapping[str, RelationDelta]):
-    """The relations that changed, of those the token may read; any other of them has changed by nothing."""
+    """The changed relations that the token may read. Other known relations have empty changes."""
 
     def __init__(self, found: Mapping[str, RelationDelta], relations: Mapping[str, Schema]) -> None:
         self._found, self._relations = dict(found), relations
@@ -53,27 +53,26 @@ class ChangesByRelation(Mapping[str, RelationDelta]):
 
 
 Relations = Mapping[str, Schema]
-Understood = Callable[[Callable[[Relations], Any]], Any]
-"""Calls a function with the known relations, and again with freshly fetched ones if that fails."""
+WithRelations = Callable[[Callable[[Relations], Any]], Any]
+"""Calls a function with the known relations, and again with fetched ones if that fails."""
 
 
 class Outcome:
-    """The changes of a transaction that was committed or tried: `version` is the one it made (or was tried at).
+    """The changes of a transaction or of a what-if. `version` is the version that it made, or the current one.
 
-    Rows are decoded when read. Their columns may have to be fetched then; a failure of that must not look like a
-    failure of the transaction.
+    Rows are decoded on access. This may fetch columns, and an error of that must not look like one of the transaction.
     """
 
-    def __init__(self, content: Mapping[str, Any], understood: Understood) -> None:
-        self._content, self._understood = content, understood
+    def __init__(self, content: Mapping[str, Any], with_relations: WithRelations) -> None:
+        self._content, self._with_relations = content, with_relations
         self.version = read_version(content)
         self.repeated = content.get("repeated") is True
-        """True if the same key was sent before: this is the outcome of the first request."""
+        """True if an earlier request had the same key. This is its outcome."""
         self.firings: tuple[Mapping[str, Any], ...] = tuple(content.get("firings") or ())
 
     @cached_property
     def changes(self) -> ChangesByRelation:
-        found: ChangesByRelation = self._understood(partial(read_changes, self._content.get("changes")))
+        found: ChangesByRelation = self._with_relations(partial(read_changes, self._content.get("changes")))
         return found
 
     @cached_property
@@ -87,7 +86,7 @@ class Outcome:
         return self._witnesses("repaired")
 
     def _witnesses(self, part: str) -> Mapping[str, tuple[Row, ...]]:
-        found: Mapping[str, tuple[Row, ...]] = self._understood(partial(read_witnesses, self._content.get(part)))
+        found: Mapping[str, tuple[Row, ...]] = self._with_relations(partial(read_witnesses, self._content.get(part)))
         return found
 
     def __repr__(self) -> str:
@@ -95,7 +94,7 @@ class Outcome:
 
 
 def read_changes(content: Any, relations: Mapping[str, Schema]) -> ChangesByRelation:
-    """`KeyError` if a relation is not among those known, `Misfit` if its columns are others."""
+    """Read changes. `KeyError` if a relation is unknown, `JsonMisfit` if its columns have changed."""
     found = {
         name: RelationDelta(
             read_rows(relations[name], parts.get("insert", [])), read_rows(relations[name], parts.get("delete", []))
@@ -111,16 +110,16 @@ def read_witnesses(content: Any, relations: Mapping[str, Schema]) -> dict[str, t
 
 
 def transaction_body(parts: Mapping[str, Facts | None], meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The body of a transaction request: each part that is not empty, its rows as JSON."""
+    """The body of a transaction request."""
     for part, facts in parts.items():
         _require_facts(part, facts)
     body: dict[str, Any] = {
-        part: {name: [_sent(row, name) for row in rows] for name, rows in facts.items()}
+        part: {name: [_row_to_json(row, name) for row in rows] for name, rows in facts.items()}
         for part, facts in parts.items()
         if facts is not None
     }
     if meta is not None:
-        body["meta"] = _plain(dict(meta))
+        body["meta"] = _checked_json(dict(meta))
     return body
 
 
@@ -128,15 +127,15 @@ def _require_facts(part: str, facts: Any) -> None:
     if facts is None:
         return
     if not isinstance(facts, Mapping):
-        words = f"`{part}` must be a dict of rows by relation, not a {type(facts).__name__}"
-        raise UsageError(words, code="wrong-argument", help=f'as in {part}={{"closure": [(1, 3)]}}')
+        message = f"`{part}` must be a dict of rows by relation, not a {type(facts).__name__}"
+        raise UsageError(message, code="wrong-argument", help=f'as in {part}={{"closure": [(1, 3)]}}')
     for name, rows in facts.items():
         if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-            words = f"`{name}` needs rows, not one {type(rows).__name__}"
-            raise DataError(words, code="not-rows", help="give a list of rows: [(1, 2)]")
+            message = f"`{name}` needs rows, not one {type(rows).__name__}"
+            raise DataError(message, code="not-rows", help="give a list of rows: [(1, 2)]")
 
 
-def _plain(meta: dict[str, Any]) -> dict[str, Any]:
+def _checked_json(meta: dict[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(meta, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -144,7 +143,7 @@ def _plain(meta: dict[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def _sent(row: Any, name: str) -> Any:
+def _row_to_json(row: Any, name: str) -> Any:
     if isinstance(row, Mapping):
         return {str(column): json_value(value, f"column `{column}` of `{name}`") for column, value in row.items()}
     if isinstance(row, (tuple, list)):
@@ -157,10 +156,10 @@ def _sent(row: Any, name: str) -> Any:
 
 
 def json_value(value: Any, place: str) -> Any:
-    """A Python value as it is sent, or a `DataError` that names its place."""
+    """The JSON form of a Python value, or a `DataError` that names its place."""
     if isinstance(value, dt.datetime) and value.tzinfo is None:
-        words = f"{place}: timestamp {value.isoformat()} has no time zone; add one"
-        raise DataError(words, code="wrong-type")
+        message = f"{place}: timestamp {value.isoformat()} has no time zone; add one"
+        raise DataError(message, code="wrong-type")
     try:
         if isinstance(value, str) and not value.isascii():
             value.encode()

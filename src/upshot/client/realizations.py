@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, overload
 
+from upshot.client.errors import unexpected
 from upshot.client.outcomes import Facts, Relations, json_value, transaction_body
 from upshot.client.relations import Row, read_version
-from upshot.client.trouble import unexpected
 from upshot.core.errors import DataError, UsageError
 from upshot.core.fact_text import spelled
 from upshot.core.json_values import JsonMisfit, json_reader, type_from_json
@@ -20,7 +20,7 @@ from upshot.core.types import Type
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placeholder:
-    """Some new value, of a type, that is filled in when the realization is applied."""
+    """A fresh value of a type, which is chosen when the realization is applied."""
 
     name: str
     type: str
@@ -37,7 +37,7 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Formula:
-    """A value that follows from new ones: `name` is how, as in `?1 - 19`."""
+    """A value that is computed from fresh values, as in `?1 - 19`."""
 
     name: str
 
@@ -48,8 +48,8 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class RelationEffect:
-    """The rows of one relation that would be inserted and deleted, with a `Placeholder` for a fresh value and a
-    `Formula` for a value that follows from it."""
+    """The rows of a relation that would be inserted and deleted, with a `Placeholder` for a fresh value and a `Formula`
+    for a value that is computed from one."""
 
     inserted: tuple[Row, ...]
     deleted: tuple[Row, ...]
@@ -57,11 +57,10 @@ class RelationEffect:
 
 @dataclass(frozen=True, slots=True)
 class Realization:
-    """`insert` and `delete` are rows by base relation, with a `Placeholder` for a fresh value; `conditions` restrict
-    those: values that satisfy them are valid. `changes` and `violations` are what it would do to all that the token may
-    read, `side_effects` the number of other rows of views that would change. `by_trial` are relations that may come to
-    something else with other new values than those `tried`. `expect` is what was asked for, `firings` the rules that
-    would fire. As text it is what it is in process."""
+    """`insert` and `delete` are rows by base relation, with a `Placeholder` for a fresh value; values that satisfy
+    `conditions` are valid. `changes`, `violations` and `firings` are its readable effects, `side_effects` the number of
+    changed rows of views that were not requested. The effects on the relations `by_trial` are known only for the fresh
+    values `tried`. `expect` is the request."""
 
     insert: Mapping[str, tuple[Row, ...]]
     delete: Mapping[str, tuple[Row, ...]]
@@ -85,19 +84,19 @@ class Realization:
 
     def lines(self) -> list[str]:
         """The base changes in the syntax of facts, each with its sign."""
-        gone = [f"-{self._fact(name, row)}" for name, rows in self.delete.items() for row in rows]
-        return gone + [f"+{self._fact(name, row)}" for name, rows in self.insert.items() for row in rows]
+        deleted = [f"-{self._fact(name, row)}" for name, rows in self.delete.items() for row in rows]
+        return deleted + [f"+{self._fact(name, row)}" for name, rows in self.insert.items() for row in rows]
 
     def text(self) -> str:
-        """The base changes, one a line; what follows from them, what is open and what is violated as comments."""
+        """The base changes, one per line; placeholders, conditions and effects as comments."""
         lines = self.lines()
         lines += [f"// {each.name}: a fresh {each.type}" for each in self.placeholders]
         lines += [f"// where {condition}" for condition in self.conditions]
         tried = ", ".join(f"{e.name} = {spelled(self.tried.get(e.name), e.kind)}" for e in self.placeholders)
         for sign, name, row in self._view_changes():
-            asked = row in self.expect["insert" if sign == "+" else "delete"].get(name, ())
-            more = f" for {tried}" * (name in self.by_trial and not asked)
-            lines.append(f"// {'goal: ' if asked else 'also: '}{sign}{self._fact(name, row)}{more}")
+            is_goal = row in self.expect["insert" if sign == "+" else "delete"].get(name, ())
+            more = f" for {tried}" * (name in self.by_trial and not is_goal)
+            lines.append(f"// {'goal: ' if is_goal else 'also: '}{sign}{self._fact(name, row)}{more}")
         if others := sorted(self.by_trial - {*self.changes}):
             lines.append(f"// possibly: rows of {', '.join(others)}, for values other than {tried}")
         lines += [f"// rules: {sign}{self._fact(name, row)}" for sign, name, row in self._made_by_rules()]
@@ -128,22 +127,22 @@ class Realization:
     def filled(self, values: Mapping[str, Any]) -> tuple[Facts, Facts]:
         """The insertions and deletions with values for the placeholders, by name with `?` or without."""
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-            words = "`values` is a dict of values by placeholder"
-            raise UsageError(words, code="wrong-argument", help='as in `client.apply(realization, {"?1": …})`')
-        given = {f"?{name.lstrip('?')}": value for name, value in values.items()}
+            message = "`values` is a dict of values by placeholder"
+            raise UsageError(message, code="wrong-argument", help='as in `client.apply(realization, {"?1": …})`')
+        chosen = {f"?{name.lstrip('?')}": value for name, value in values.items()}
         known = [each.name for each in self.placeholders]
-        for name in given:
+        for name in chosen:
             if name not in known:
                 listed = ", ".join(f"`{each}`" for each in known)
-                hint = f"it has {listed}" if known else "it leaves nothing open: leave out the values"
+                hint = f"it has {listed}" if known else "it has no placeholders: omit the values"
                 raise UsageError(f"the realization has no placeholder `{name}`", code="wrong-argument", help=hint)
-        if missing := [name for name in known if name not in given]:
-            words = f"the realization leaves {', '.join(f'`{name}`' for name in missing)} open"
+        if missing := [name for name in known if name not in chosen]:
+            message = f"no value for placeholder {', '.join(f'`{name}`' for name in missing)}"
             hint = f'give the fresh value: `client.apply(realization, {{"{missing[0]}": …}})`'
-            raise UsageError(words, code="placeholder-open", help=hint)
+            raise UsageError(message, code="placeholder-open", help=hint)
         insert = {
             name: [
-                tuple(given[value.name] if isinstance(value, Placeholder) else value for value in row) for row in rows
+                tuple(chosen[value.name] if isinstance(value, Placeholder) else value for value in row) for row in rows
             ]
             for name, rows in self.insert.items()
         }
@@ -151,9 +150,9 @@ class Realization:
 
 
 class Realizations(Sequence[Realization]):
-    """The realizations of a request at one `version`, the cheapest first. `status` is `all` if these are all there are,
-    `more` if there may be others, `bounds reached`, `none exists` or `only through frozen`; `reason` says it in
-    words. `unbounded` are the views whose rows can need any number of fresh values."""
+    """The realizations of a request at one `version`, the cheapest first. `status` is `all`, `more` if there may be
+    others, `bounds reached`, `none exists` or `only through frozen`; `reason` explains it. `unbounded` are the views
+    whose rows can need any number of fresh values."""
 
     def __init__(
         self, found: Sequence[Realization], version: int, status: str, reason: str, unbounded: tuple[str, ...] = ()
@@ -181,22 +180,22 @@ class Realizations(Sequence[Realization]):
 
 
 def filled(realization: Any, values: Any) -> tuple[Facts, Facts]:
-    """The rows to insert and delete for a realization with these values of its placeholders."""
+    """The rows to insert and delete for a realization, with values for its placeholders."""
     if not isinstance(realization, Realization):
         hint = "take one of those of `client.realize`"
         raise UsageError("this is not a realization", code="wrong-argument", help=hint)
     return realization.filled({} if values is None else values)
 
 
-def not_any_more(realization: Realization, why: str) -> DataError:
-    """The error for a change that would not satisfy the request, with the conditions on its values."""
+def no_longer_valid(realization: Realization, reason: str) -> DataError:
+    """The error for a realization that no longer satisfies its request, with the conditions on its values."""
     again = "repeat `client.realize`"
     if not realization.placeholders:
-        return DataError(f"this is no longer a realization: {why}", code="not-a-realization", help=again)
+        return DataError(f"this is no longer a realization: {reason}", code="not-a-realization", help=again)
     stated = " and ".join(f"`{each}`" for each in realization.conditions)
     help = f"give {f'values that meet {stated}' if stated else 'other values'}, or {again}"
-    words = f"with these values, or in the current database, this is not a realization: {why}"
-    return DataError(words, code="not-a-realization", help=help)
+    message = f"with these values, or in the current database, this is not a realization: {reason}"
+    return DataError(message, code="not-a-realization", help=help)
 
 
 def realizations_body(
@@ -218,17 +217,17 @@ def realizations_body(
     if cost is not None and not isinstance(cost, Mapping):
         hint = 'as in cost={"-granted": 5}'
         raise UsageError("`cost` is a dict of prices by base relation", code="wrong-argument", help=hint)
-    return body | {"frozen": list(names), "cost": dict(cost or {}), "bounds": _sent_bounds(bounds)}
+    return body | {"frozen": list(names), "cost": dict(cost or {}), "bounds": _bounds_to_json(bounds)}
 
 
 def patterns_apart(delete: Any) -> tuple[dict[str, list[str]], Any]:
-    """The patterns, and the rows, that are to go, by relation."""
+    """The patterns, and the rows, to delete, by relation."""
     if not isinstance(delete, Mapping):
         return {}, delete
     patterns: dict[str, list[str]] = {}
     rows: dict[str, Any] = {}
-    for name, given in delete.items():
-        listed = [given] if isinstance(given, str) and "(" in given else given
+    for name, requested in delete.items():
+        listed = [requested] if isinstance(requested, str) and "(" in requested else requested
         texts = [each for each in listed if isinstance(each, str)] if isinstance(listed, list | tuple) else []
         if texts:
             patterns[name] = texts
@@ -237,37 +236,37 @@ def patterns_apart(delete: Any) -> tuple[dict[str, list[str]], Any]:
     return patterns, rows
 
 
-def _sent_bounds(bounds: Any) -> dict[str, Any]:
-    """Bounds as they are sent: those of an `upshot.Bounds` that differ from the defaults, which the service knows."""
+def _bounds_to_json(bounds: Any) -> dict[str, Any]:
+    """The bounds that differ from the defaults, which the service has."""
     if isinstance(bounds, Bounds):
-        usual = Bounds()
-        given = {each.name: getattr(bounds, each.name) for each in fields(Bounds)}
-        bounds = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        default = Bounds()
+        values = {each.name: getattr(bounds, each.name) for each in fields(Bounds)}
+        bounds = {name: value for name, value in values.items() if value != getattr(default, name)}
     elif bounds is not None and not isinstance(bounds, Mapping):
         hint = "as in bounds=upshot.Bounds(seconds=2)"
-        raise UsageError("`bounds` are given as `upshot.Bounds`, or a dict", code="wrong-argument", help=hint)
+        raise UsageError("`bounds` must be an `upshot.Bounds`, or a dict", code="wrong-argument", help=hint)
     sent = dict(bounds or {})
     if "constants" in sent:
         sent["constants"] = [json_value(each, "a value of `constants`") for each in sent["constants"]]
     if sent.get("seconds") == math.inf:
-        # The service has its own bound.
+        # The service has its own time limit.
         del sent["seconds"]
     return sent
 
 
 def read_realizations(content: Mapping[str, Any], relations: Relations) -> Realizations:
-    """Read the answer of `POST /realizations`. `KeyError` if a relation is unknown, `JsonMisfit` if its columns are
-    others."""
+    """Read the answer of `POST /realizations`. `KeyError` if a relation is unknown, `JsonMisfit` if its columns have
+    changed."""
     version, request = read_version(content), content.get("request")
     if not isinstance(request, dict) or not isinstance(content.get("realizations"), list):
         raise unexpected("realizations without their request")
     expect = {part: _facts(request.get(part), relations, {}) for part in ("insert", "delete")}
-    ways = [_way(each, relations, expect, version) for each in content["realizations"]]
+    found = [_realization(each, relations, expect, version) for each in content["realizations"]]
     unbounded = tuple(map(str, content.get("unbounded", ())))
-    return Realizations(ways, version, str(content.get("status")), str(content.get("reason")), unbounded)
+    return Realizations(found, version, str(content.get("status")), str(content.get("reason")), unbounded)
 
 
-def _way(
+def _realization(
     content: Any, relations: Relations, expect: Mapping[str, Mapping[str, tuple[Row, ...]]], version: int
 ) -> Realization:
     if not isinstance(content, dict):

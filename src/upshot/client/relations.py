@@ -1,4 +1,4 @@
-"""The relations of a service: names, columns and types, which turn rows into Python values."""
+"""Programs, schemas and rows in the answers of a service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from upshot.client.trouble import unexpected
+from upshot.client.errors import unexpected
 from upshot.core.json_values import JsonMisfit, row_reader, type_from_json
 from upshot.core.rows import Rows
 from upshot.core.schema import Column, Role, Schema
@@ -34,7 +34,7 @@ class RowChangeAt:
 
 
 def read_history(content: Mapping[str, Any]) -> tuple[RowChangeAt, ...]:
-    """The changes that `GET /views/{name}/history` answers with."""
+    """Read the answer of `GET /views/{name}/history`."""
     try:
         return tuple(
             RowChangeAt(int(each["version"]), str(each["change"]), dt.datetime.fromisoformat(each["time"]))
@@ -45,7 +45,7 @@ def read_history(content: Mapping[str, Any]) -> tuple[RowChangeAt, ...]:
 
 
 def read_program(content: Mapping[str, Any]) -> Program:
-    """The program that `GET /program` answers with."""
+    """Read the answer of `GET /program`."""
     relations = content.get("relations")
     if not isinstance(relations, list):
         raise unexpected("a program without relations")
@@ -64,7 +64,7 @@ def read_relation(content: Any) -> Schema:
 
 
 def read_schema(name: str, columns: Any, role: Role = Role.VIEW) -> Schema:
-    """The schema that a list such as `[{"name": "x", "type": "number"}]` describes."""
+    """The schema with columns such as `[{"name": "x", "type": "number"}]`."""
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         raise unexpected(f"`{name}` has no columns")
     try:

@@ -1,4 +1,4 @@
-"""Requests that are repeated, with growing pauses, while that is safe and useful."""
+"""Requests that are repeated after temporary failures, with growing pauses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from upshot.client.errors import error_of, unexpected
 from upshot.client.transport import OpenReply, Reply, Transport, Unreachable
-from upshot.client.trouble import error_of, unexpected
 from upshot.core.errors import EngineError, Error
 
 FIRST, LONGEST = 0.1, 10.0
@@ -19,7 +19,7 @@ _GROWTH = 2.0
 
 
 class Patience:
-    """The waits of one row of failures. Each is random, so that clients a restart has cut off come back spread out.
+    """The pauses after consecutive failures. They are random, so that many clients of a restarted service spread out.
 
     >>> patience = Patience(random.Random(1))
     >>> waits = [patience.next() for _ in range(20)]
@@ -39,7 +39,7 @@ class Patience:
         return max(wait, min(least, LONGEST))
 
     def reset(self) -> None:
-        """Something worked."""
+        """Start again after a success."""
         self._bound = self._first
 
 
@@ -49,7 +49,7 @@ _JSON = "application/json"
 
 
 class Requests:
-    """Sends a token's requests. `retry_for` is how many seconds one is repeated before its error is raised."""
+    """Sends requests with a token. `retry_for`: seconds for which a failed request is repeated."""
 
     def __init__(self, transport: Transport, token: str | None, retry_for: float) -> None:
         self._transport, self._token, self._retry_for = transport, token, retry_for
@@ -58,20 +58,20 @@ class Requests:
         return self._answer("GET", target(path, parameters), None, {}, repeatable=True)
 
     def get_text(self, path: str, parameters: Mapping[str, Any]) -> str:
-        """An answer that is no JSON."""
+        """An answer that is not JSON."""
         return self._reply("GET", target(path, parameters), None, {"Accept": "*/*"}, repeatable=True).body.decode()
 
     def post(
         self, path: str, content: Any = None, headers: Mapping[str, str] | None = None, *, repeatable: bool
     ) -> dict[str, Any]:
-        """`repeatable`: sending it twice does no more than sending it once."""
+        """`repeatable`: sending the request twice has the same effect as sending it once."""
         return self._answer("POST", path, content, headers or {}, repeatable=repeatable)
 
     def delete(self, path: str) -> None:
         self._answer("DELETE", path, None, {}, repeatable=True)
 
     def stream(self, path: str, parameters: Mapping[str, Any], headers: Mapping[str, str], silence: float) -> OpenReply:
-        """An answer that goes on; `silence` is how many seconds may pass without a byte."""
+        """Start to receive a stream; `silence`: seconds without a byte after which reading fails."""
         sent = {**self._headers(), "Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
         return self._transport.start("GET", target(path, parameters), sent, timeout=silence)
 
@@ -91,9 +91,9 @@ class Requests:
         )
 
     def _repeated(self, attempt: Callable[[bool], Reply], *, repeatable: bool) -> Reply:
-        """The first answer that is not an invitation to try again. An attempt that may have reached the service is
-        repeated only if that does no harm. What is raised in the end says whether any attempt may have reached it and
-        was never answered (`Unreachable.sent`)."""
+        """Repeat a request after retryable errors; return its answer. An attempt that may have reached the service is
+        repeated only if `repeatable`. The final error says whether an unanswered attempt may have reached the service
+        (`Unreachable.sent`)."""
         patience, deadline = Patience(), time.monotonic() + self._retry_for
         fresh, unanswered = not repeatable, False
         while True:
@@ -103,14 +103,14 @@ class Requests:
                 if reply.status < 400:
                     return reply
                 error = error_of(reply)
-                least = _retry_after(reply)
+                least = retry_after(reply.headers)
                 again = error.retryable
             except Unreachable as unreachable:
                 error, again = unreachable, repeatable or not unreachable.sent
                 unanswered = unanswered or unreachable.sent
                 if not fresh:
                     fresh = True
-                    continue  # an idle connection had ended: nothing is wrong yet
+                    continue  # an idle connection had ended: try a new one
             wait = patience.next(least)
             if not again:
                 raise error
@@ -127,13 +127,13 @@ class Requests:
 
 
 def target(path: str, parameters: Mapping[str, Any] | None = None) -> str:
-    """The path with its query; parameters that are None are left out."""
-    given = {name: value for name, value in (parameters or {}).items() if value is not None}
-    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+    """The path with query parameters, without those that are None."""
+    present = {name: value for name, value in (parameters or {}).items() if value is not None}
+    return f"{path}?{urlencode(present, quote_via=quote)}" if present else path
 
 
 def segment(name: str) -> str:
-    """A name as one part of a path."""
+    """A name as a segment of a path."""
     return quote(name, safe="")
 
 
@@ -149,13 +149,14 @@ def _content(reply: Reply) -> dict[str, Any]:
     return content
 
 
-def _retry_after(reply: Reply) -> float:
-    text = reply.headers.get("retry-after", "")
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds in `Retry-After`, or 0."""
+    text = headers.get("retry-after", "")
     return float(text) if text.isdigit() and len(text) < 6 else 0.0
 
 
 def in_doubt(error: Error, key: str) -> EngineError:
-    """A transaction of which nobody knows whether it was committed."""
+    """The error for a transaction that may have been committed."""
     unknown = EngineError(
         f"it is unknown whether the transaction was committed: {error.message}",
         code="outcome-unknown",

@@ -1,4 +1,4 @@
-"""A copy of a view and its cursor in a file, written together, so that a client goes on where it was stopped."""
+"""A copy of a view with its cursor in a file, from which a client resumes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from upshot.client.past_rows import RowsAt
 from upshot.client.relations import Row, read_schema
+from upshot.client.stream import RowsAt
 from upshot.core.errors import EngineError, Error, UsageError
 from upshot.core.json_values import JsonMisfit, row_reader, to_json, type_to_json
 from upshot.core.rows import row_set
@@ -20,22 +20,22 @@ _FORMAT = "upshot-copy-1"
 
 
 class SavedCopy:
-    """One SQLite file, one client at a time. Each step of the copy is one transaction of it; a client that is killed
-    finds the copy as it was after some step, and the cursor of that step."""
+    """A SQLite file for one client at a time. Each step of the copy is one transaction: after a crash the file has the
+    rows and the cursor of some step."""
 
     def __init__(self, path: str | os.PathLike[str], view: str, where: str | None) -> None:
-        """Opens the file, or makes it. One that follows something else, or is none of ours, is refused untouched."""
+        """Open or create the file. `UsageError` if it is not a copy of this view."""
         self.path = Path(path)
         self._view, self._where = view, where or ""
         try:
             self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1.0)
         except sqlite3.Error as error:
-            raise self._trouble(error) from None
+            raise self._error_of(error) from None
         try:
             self._open()
         except sqlite3.Error as error:
             self._database.close()
-            raise self._trouble(error) from None
+            raise self._error_of(error) from None
         except Error:
             self._database.close()
             raise
@@ -48,31 +48,31 @@ class SavedCopy:
         if not tables:
             execute("CREATE TABLE copy (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
             execute("CREATE TABLE row (content TEXT PRIMARY KEY) WITHOUT ROWID")
-            facts = {"format": _FORMAT, "view": self._view, "where": self._where}
-            self._database.executemany("INSERT INTO copy VALUES (?, ?)", facts.items())
-        elif "copy" not in tables or self._facts().get("format") != _FORMAT:
+            fields = {"format": _FORMAT, "view": self._view, "where": self._where}
+            self._database.executemany("INSERT INTO copy VALUES (?, ?)", fields.items())
+        elif "copy" not in tables or self._fields().get("format") != _FORMAT:
             raise self._refused("is not a saved copy", "wrong-state")
-        elif (self._facts()["view"], self._facts()["where"]) != (self._view, self._where):
-            raise self._refused(f"is a copy of `{self._facts()['where'] or self._facts()['view']}`", "wrong-state")
+        elif (self._fields()["view"], self._fields()["where"]) != (self._view, self._where):
+            raise self._refused(f"is a copy of `{self._fields()['where'] or self._fields()['view']}`", "wrong-state")
         execute("COMMIT")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
 
-    def _facts(self) -> dict[str, str]:
+    def _fields(self) -> dict[str, str]:
         return dict(self._database.execute("SELECT name, value FROM copy"))
 
-    def kept(self) -> RowsAt | None:
-        """The copy in the file, None if it is new."""
+    def load(self) -> RowsAt | None:
+        """The saved copy, None if the file is new."""
         try:
-            facts = self._facts()
-            if "version" not in facts:
+            fields = self._fields()
+            if "version" not in fields:
                 return None
-            schema = read_schema(self._view, json.loads(facts["columns"]))
+            schema = read_schema(self._view, json.loads(fields["columns"]))
             read = row_reader(schema)
             rows = row_set(read(json.loads(text)) for (text,) in self._database.execute("SELECT content FROM row"))
-            return RowsAt(int(facts["version"]), facts["epoch"], schema, rows)
+            return RowsAt(int(fields["version"]), fields["epoch"], schema, rows)
         except sqlite3.Error as error:
-            raise self._trouble(error) from None
+            raise self._error_of(error) from None
         except (KeyError, ValueError, JsonMisfit):
             raise self._refused("is damaged", "wrong-state") from None
 
@@ -86,9 +86,9 @@ class SavedCopy:
         *,
         whole: bool = False,
     ) -> None:
-        """Writes a step; `whole`: `inserted` is everything there is."""
+        """Write a step. With `whole`, `inserted` are all rows."""
         columns = json.dumps([{"name": c.name, "type": type_to_json(c.type)} for c in schema.columns])
-        facts = {"version": str(version), "epoch": epoch, "columns": columns}
+        fields = {"version": str(version), "epoch": epoch, "columns": columns}
         execute, execute_many = self._database.execute, self._database.executemany
         try:
             execute("BEGIN")
@@ -96,18 +96,18 @@ class SavedCopy:
                 execute("DELETE FROM row")
             execute_many("DELETE FROM row WHERE content = ?", ((_text(row),) for row in deleted))
             execute_many("INSERT OR IGNORE INTO row VALUES (?)", ((_text(row),) for row in inserted))
-            execute_many("INSERT OR REPLACE INTO copy VALUES (?, ?)", facts.items())
+            execute_many("INSERT OR REPLACE INTO copy VALUES (?, ?)", fields.items())
             execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._trouble(error) from None
+            raise self._error_of(error) from None
 
     def close(self) -> None:
         self._database.close()
 
-    def _refused(self, words: str, code: str) -> UsageError:
-        return UsageError(f"`{self.path}` {words}", code=code, help="name another file, or remove this one")
+    def _refused(self, fault: str, code: str) -> UsageError:
+        return UsageError(f"`{self.path}` {fault}", code=code, help="name another file, or remove this one")
 
-    def _trouble(self, error: sqlite3.Error) -> Error:
+    def _error_of(self, error: sqlite3.Error) -> Error:
         if "locked" in str(error):
             return UsageError(
                 f"`{self.path}` is in use by another client",
@@ -124,7 +124,7 @@ class SavedCopy:
 
 
 def _text(row: Row) -> str:
-    """A row as the key of its line: equal rows have the same text."""
+    """The text of a row, the same for equal rows."""
     return json.dumps([to_json(_one_zero(value)) for value in row], ensure_ascii=False, separators=(",", ":"))
 
 

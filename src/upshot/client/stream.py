@@ -1,33 +1,33 @@
-"""The steps of a view in order, none lost, none twice, over as many connections as it takes."""
+"""The steps of a view in order, each exactly once, over several connections."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from upshot.client.errors import error_of, unexpected
 from upshot.client.event_stream import BrokenStream, EventParser, ServerEvent, TooLarge
 from upshot.client.events import Change, End, Progress, Snapshot, fields_of, read_step
-from upshot.client.relations import read_schema
-from upshot.client.requests import Patience
+from upshot.client.relations import Row, read_schema
+from upshot.client.requests import Patience, retry_after
 from upshot.client.transport import OpenReply, Reply, Unreachable
-from upshot.client.trouble import error_of, unexpected
 from upshot.core.errors import EngineError, Error, LimitError
 from upshot.core.schema import Schema
 
 log = logging.getLogger("upshot.client")
 
 SILENCE = 45.0
-"""Seconds without a sign after which a connection is given up: three heartbeats of the service."""
+"""Seconds without a byte after which a connection is closed: three heartbeats of the service."""
 _ERROR_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """The calls of a client that a stream of `view` uses. `connect` sends the request for the events after a cursor
-    (None: from a snapshot on) of an epoch; `schema` fetches the view's columns; `trouble` is called with the reason why
-    a connection ended."""
+    """The functions of a client that a stream of `view` uses. `connect` requests the events after a cursor of an epoch
+    (None: a snapshot first); `schema` fetches the columns; `trouble` is called when a connection ended with an
+    error."""
 
     view: str
     connect: Callable[[int | None, str], OpenReply]
@@ -55,20 +55,20 @@ class ViewStream:
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._reply: OpenReply | None = None
-        self._asked_to_wait = 0.0
-        self._doubt = ""
+        self._least_pause = 0.0
+        self._fault = ""
 
     def close(self) -> None:
         self._closed.set()
         self._hang_up()
 
-    def start_over(self, why: str) -> None:
-        """The cursor is forgotten: the next step is a snapshot. For the thread that iterates, between two steps."""
+    def start_over(self, reason: str) -> None:
+        """Drop the cursor: the next step is a snapshot. Called by the iterating thread, between two steps."""
         self.cursor = None
-        self._doubt = why
+        self._fault = reason
 
     def steps(self) -> Iterator[Snapshot | Change | Progress]:
-        """Ends when the stream is closed."""
+        """Iterate over all steps, until the stream is closed."""
         while not self._closed.is_set():
             try:
                 yield from self._connection()
@@ -92,8 +92,8 @@ class ViewStream:
     def _pause(self, broken: Error) -> None:
         log.info("following is interrupted: %s", broken.message)
         self._source.trouble(broken)
-        self._closed.wait(self._patience.next(self._asked_to_wait))
-        self._asked_to_wait = 0.0
+        self._closed.wait(self._patience.next(self._least_pause))
+        self._least_pause = 0.0
 
     def _connection(self) -> Iterator[Snapshot | Change | Progress]:
         """The steps of one connection, up to its end."""
@@ -116,19 +116,19 @@ class ViewStream:
                     self._patience.reset()
                     yield step
                     if self.cursor is None:
-                        raise BrokenStream(self._doubt)
-            self._asked_to_wait = parser.retry or 0.0
+                        raise BrokenStream(self._fault)
+            self._least_pause = parser.retry or 0.0
 
     def _accepted(self, reply: OpenReply) -> None:
         if reply.status != 200:
             headers = reply.headers
-            self._asked_to_wait = _seconds(headers.get("retry-after", ""))
+            self._least_pause = retry_after(headers)
             raise error_of(Reply(reply.status, headers, reply.read_all(_ERROR_SIZE)))
         if not reply.headers.get("content-type", "").startswith("text/event-stream"):
             raise unexpected("it is no event stream")
 
     def _step(self, event: ServerEvent, *, first: bool) -> Snapshot | Change | Progress | End | None:
-        """The step that the event adds, None if none; `BrokenStream` if it does not continue the stream."""
+        """The step of an event, None if it has none; `BrokenStream` if it does not continue the stream."""
         if event.name not in ("snapshot", "change", "progress", "end"):
             return None
         content = fields_of(event)
@@ -147,7 +147,7 @@ class ViewStream:
         if self.cursor is None:
             raise BrokenStream(f"`{event.name}` arrived before a snapshot")
         if step.version <= self.cursor:
-            return None  # told already
+            return None  # already reported
         since = content.get("since")
         if isinstance(step, Change) and isinstance(since, int) and since > self.cursor:
             raise BrokenStream(f"the changes between {self.cursor} and {since} are missing")
@@ -160,11 +160,47 @@ class ViewStream:
             reply.close()
 
 
-def _interrupted(words: str) -> EngineError:
-    error = EngineError(words, code="stream-interrupted", help="the client resumes automatically")
+def _interrupted(message: str) -> EngineError:
+    error = EngineError(message, code="stream-interrupted", help="the client resumes automatically")
     error.retryable = True
     return error
 
 
-def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() and len(text) < 6 else 0.0
+# ---- earlier rows ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAt:
+    """All rows of a view at a version of an epoch."""
+
+    version: int
+    epoch: str
+    schema: Schema
+    rows: frozenset[Row]
+
+
+def rows_at(version: int, stream: ViewStream, rows_now: Callable[[], RowsAt]) -> RowsAt | None:
+    """The rows at `version`: the current rows, with every later change undone. None if the service no longer has these
+    changes. `stream` begins at `version` and reports every commit."""
+    later: list[Change] = []
+    now: RowsAt | None = None
+    try:
+        for step in stream.steps():
+            if isinstance(step, Snapshot):
+                return None
+            if isinstance(step, Change):
+                later.append(step)
+            # Fetched after the stream has begun, so that the stream reaches its version.
+            now = now or rows_now()
+            if step.version >= now.version:
+                break
+    finally:
+        stream.close()
+    if now is None:
+        return None
+    rows = set(now.rows)
+    for change in reversed(later):
+        if change.version <= now.version:
+            rows -= change.inserted
+            rows |= change.deleted
+    return replace(now, version=version, rows=frozenset(rows))

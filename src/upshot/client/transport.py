@@ -1,4 +1,4 @@
-"""Requests and answers over connections that are used again, from any thread."""
+"""HTTP requests over reused connections, from any thread."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from upshot.client.address import Address
 from upshot.core.errors import EngineError, LimitError
 
 IDLE = 3.0
-"""Seconds after which a connection is not used again: servers close theirs after five."""
+"""Seconds after which an idle connection is not reused: servers close idle connections after five."""
 _MOST_IDLE = 8
 _STEP = 1 << 16
 
 
 class Unreachable(EngineError):
-    """No answer arrived. `sent`: true if the service may have received the request and acted on it."""
+    """No answer arrived. `sent`: true if the service may have received the request."""
 
     retryable = True
 
-    def __init__(self, address: Address, words: str, *, sent: bool) -> None:
+    def __init__(self, address: Address, reason: str, *, sent: bool) -> None:
         super().__init__(
-            f"no response from {address}: {words}",
+            f"no response from {address}: {reason}",
             code="unreachable",
             help="check that the service (`upshot serve`) is running at this address",
         )
@@ -43,7 +43,7 @@ class Reply:
 
 
 class _WholeHead(http.client.HTTPResponse):
-    """Rejects a truncated head: the library treats the received lines as complete."""
+    """Rejects a truncated head, which the library would accept as complete."""
 
     def begin(self) -> None:
         whole = self.fp
@@ -57,7 +57,7 @@ class _WholeHead(http.client.HTTPResponse):
 
 
 class _LastLine:
-    """A file, and the last line that was read of it."""
+    """A file that remembers the last line read."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -72,19 +72,19 @@ class _LastLine:
 
 
 class OpenReply:
-    """An answer whose body is read as it comes. `close` may be called from another thread and ends a waiting `read`."""
+    """An answer whose body is read in pieces. `close` may be called from another thread, and ends a waiting `read`."""
 
     def __init__(self, address: Address, connection: http.client.HTTPConnection, sock: socket.socket) -> None:
         self._address, self._connection, self._socket = address, connection, sock
         self._response: http.client.HTTPResponse | None = None
 
     def receive(self) -> None:
-        """Waits for status and headers."""
+        """Wait for status and headers."""
         try:
             self._response = self._connection.getresponse()
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            raise Unreachable(self._address, words_of(error), sent=True) from None
+            raise Unreachable(self._address, reason_of(error), sent=True) from None
 
     @property
     def status(self) -> int:
@@ -102,8 +102,8 @@ class OpenReply:
         try:
             return self._response.read1(_STEP)
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            # ValueError and AttributeError: `close` in another thread took the file away.
-            raise Unreachable(self._address, words_of(error), sent=True) from None
+            # ValueError and AttributeError: another thread called `close`.
+            raise Unreachable(self._address, reason_of(error), sent=True) from None
 
     def read_all(self, most: int) -> bytes:
         """The whole body, or a `LimitError` if it has more than `most` bytes."""
@@ -111,17 +111,17 @@ class OpenReply:
         while piece := self.read():
             size += len(piece)
             if size > most:
-                words = f"the response of {self._address} has more than {most:,} bytes"
-                raise LimitError(words, code="answer-too-large", help="select fewer rows, or raise `largest`")
+                message = f"the response of {self._address} has more than {most:,} bytes"
+                raise LimitError(message, code="answer-too-large", help="select fewer rows, or raise `largest`")
             pieces.append(piece)
         if self._response is not None and self._response.length:
             raise Unreachable(self._address, "the response was cut off", sent=True)
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Ends the connection, and any `read` that waits on it."""
+        """Close the connection, and end any waiting `read`."""
         with suppress(OSError):
-            # The plain socket's shutdown, also under TLS: a reader in another thread wakes up and finds the end.
+            # Shut down the plain socket, also under TLS: a reader in another thread wakes up at the end of the stream.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._connection.close()
 
@@ -133,7 +133,7 @@ class OpenReply:
 
 
 class Transport:
-    """Sends requests to one address. Idle connections are kept for a while; each is used by one thread at a time."""
+    """Sends requests to an address. Idle connections are reused; each is used by one thread at a time."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, timeout: float, largest: int) -> None:
         self.address, self.timeout = address, timeout
@@ -144,8 +144,8 @@ class Transport:
     def exchange(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, *, fresh: bool = False
     ) -> Reply:
-        """The answer to one request. `fresh`: over a new connection, so that a failure to send means that the service
-        has not received it."""
+        """The answer to a request. With `fresh`, it uses a new connection; if that cannot connect, the service has not
+        received the request."""
         reply = self.start(method, target, headers, body, fresh=fresh)
         try:
             reply.receive()
@@ -172,7 +172,7 @@ class Transport:
             connection.request(method, self.address.path + target, body, dict(headers))
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Unreachable(self.address, words_of(error), sent=True) from None
+            raise Unreachable(self.address, reason_of(error), sent=True) from None
         return OpenReply(self.address, connection, sock)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class Transport:
                 help="name the CA certificate file with `ca=` (`--ca`)",
             ) from None
         except (OSError, UnicodeError) as error:
-            raise Unreachable(self.address, words_of(error), sent=False) from None
+            raise Unreachable(self.address, reason_of(error), sent=False) from None
         sock: socket.socket = connection.sock
         return connection, sock
 
@@ -223,7 +223,7 @@ class Transport:
         reply.close()
 
 
-def words_of(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """A short description of a transport error."""
     match error:
         case socket.gaierror():

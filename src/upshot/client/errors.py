@@ -1,4 +1,4 @@
-"""The errors of a service, as the exceptions that the same mistake raises in process."""
+"""The errors of a service, as the exceptions that a database in process raises."""
 
 from __future__ import annotations
 
@@ -32,53 +32,53 @@ _CLASSES: dict[str, type[Error]] = {
 _DATA = frozenset(
     {"wrong-type", "wrong-row", "wrong-arity", "unknown-column", "null-in-required-column", "reserved-value", "no-key"}
 )
-"""Codes of invalid rows; a service may detect them before a database does."""
+"""Codes of invalid rows, which a service checks before a database does."""
 _REQUESTS = frozenset({"nervous-view", "not-reported"})
-"""Codes of views that cannot be followed as the program defines them."""
+"""Codes for views that cannot be followed."""
 _RETRYABLE = (429, 502, 503, 504)
 
 
 def error_of(reply: Reply) -> Error:
     """The error in an answer; it is `retryable` if the same request may succeed later."""
-    told = _told(reply.body)
-    if told is None:
+    fields = _fields(reply.body)
+    if fields is None:
         return _foreign(reply)
-    error = _rebuilt(reply.status, told)
-    error.retryable = told.get("retryable") is True
+    error = _rebuilt(reply.status, fields)
+    error.retryable = fields.get("retryable") is True
     return error
 
 
-def unexpected(words: str) -> EngineError:
-    """An answer that no service of this kind gives."""
+def unexpected(fault: str) -> EngineError:
+    """The error for an answer that is not from a service."""
     return EngineError(
-        f"not a response of Upshot: {words}",
+        f"not a response of Upshot: {fault}",
         code="unexpected-answer",
         help="check that `upshot serve` of a matching version runs at the address",
     )
 
 
-def _told(body: bytes) -> dict[str, Any] | None:
+def _fields(body: bytes) -> dict[str, Any] | None:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    told = content.get("error") if isinstance(content, dict) else None
-    if isinstance(told, dict) and isinstance(told.get("code"), str) and isinstance(told.get("message"), str):
-        return told
+    fields = content.get("error") if isinstance(content, dict) else None
+    if isinstance(fields, dict) and isinstance(fields.get("code"), str) and isinstance(fields.get("message"), str):
+        return fields
     return None
 
 
 def _foreign(reply: Reply) -> Error:
-    """A proxy's page, or another service."""
+    """The error for an answer of a proxy or another service."""
     error = unexpected(f"status {reply.status} without an error that says why")
     error.retryable = reply.status in _RETRYABLE
     return error
 
 
-def _rebuilt(status: int, told: dict[str, Any]) -> Error:
-    code, message, help = told["code"], told["message"], str(told.get("help") or "")
-    details = told.get("details")
-    kind = told.get("kind") or _kind_of(status, code)
+def _rebuilt(status: int, fields: dict[str, Any]) -> Error:
+    code, message, help = fields["code"], fields["message"], str(fields.get("help") or "")
+    details = fields.get("details")
+    kind = fields.get("kind") or _kind_of(status, code)
     if kind == "ConstraintError":
         found = details.get("violations") if isinstance(details, dict) else None
         violations = {
@@ -93,7 +93,7 @@ def _rebuilt(status: int, told: dict[str, Any]) -> Error:
 
 
 def _kind_of(status: int, code: str) -> str:
-    """For answers that name no kind: whose fault the status says it is."""
+    """The class of an error without `kind`, by its status and code."""
     match status:
         case 409 if code in ("constraint-violated", "key-violation"):
             return "ConstraintError"
