@@ -390,7 +390,7 @@ def test_changes_are_iterated_in_order_and_end_with_the_copy() -> None:
 
 
 def test_a_feed_that_nobody_reads_holds_the_copy_up_until_it_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upshot.client.change_feed.MOST_WAITING", 5)
+    monkeypatch.setattr("upshot.client.local_copy.MOST_WAITING", 5)
     begun = threading.Event()
 
     def script(_: Request) -> Iterator[bytes]:

@@ -244,7 +244,7 @@ def _bounds_to_json(bounds: Any) -> dict[str, Any]:
         bounds = {name: value for name, value in values.items() if value != getattr(default, name)}
     elif bounds is not None and not isinstance(bounds, Mapping):
         hint = "as in bounds=upshot.Bounds(seconds=2)"
-        raise UsageError("`bounds` must be an `upshot.Bounds`, or a dict", code="wrong-argument", help=hint)
+        raise UsageError("`bounds` are given as `upshot.Bounds`, or a dict", code="wrong-argument", help=hint)
     sent = dict(bounds or {})
     if "constants" in sent:
         sent["constants"] = [json_value(each, "a value of `constants`") for each in sent["constants"]]
