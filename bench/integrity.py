@@ -1,4 +1,4 @@
-"""Eighty integrity views over the `modules` workload: what must not be, each a view that should stay empty.
+"""Eighty integrity views over the `modules` workload: each has the violations of a constraint and should stay empty.
 
 They are told, not enforced (`on_violation=warn`): a system of this size has offences, and a new import adds some.
 """
@@ -58,7 +58,7 @@ def _per_owner() -> Iterator[tuple[str, str]]:
 
 
 def _single_imports() -> Iterator[tuple[str, str]]:
-    """Procedures and modules that nobody declared, imports of oneself, giants."""
+    """Undeclared procedures and modules, imports of a module by itself, very large modules."""
     yield "undefined(X, P)", "import(X, P), !known(P)"
     yield "unmeasured(X, P)", "import(X, P), !measured(P)"
     yield "untitled(X, P)", "import(X, P), !titled(P)"
@@ -78,7 +78,7 @@ def _totals() -> Iterator[tuple[str, str]]:
 
 
 def program(names: Sequence[str], strategy: str) -> str:
-    """The program of these constraints and the helpers they use, all by one strategy; `auto` is left to choose."""
+    """The program of these constraints and the views they use, with one strategy for all; `auto` lets Upshot choose."""
     rules = constraints()
     chosen = [rules[name] for name in names]
     helpers = [name for name in HELPERS if any(f"{name}(" in rule for rule in chosen)]

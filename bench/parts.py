@@ -43,7 +43,7 @@ class Batch:
 
 
 class Parts:
-    """`rows` base rows in all: a blocks graph of parts, and a quantity and a threshold for every item."""
+    """`rows` base rows in total: a blocks graph of parts, and a quantity and a threshold for every item."""
 
     def __init__(self, rows: int, nodes: int) -> None:
         self._rng = np.random.default_rng(13)
@@ -57,7 +57,7 @@ class Parts:
         self.quantity = np.where(low, self.threshold - 1, self.threshold + self._rng.integers(0, 1000, self.items))
 
     def relations(self) -> dict[str, dict[str, Any]]:
-        """Every base relation as it is now, as columns by name."""
+        """The current base relations, as columns by name."""
         item = np.arange(self.items, dtype=np.int64)
         return {
             "quantity": {"item": item, "n": self.quantity.copy()},
@@ -66,7 +66,7 @@ class Parts:
         }
 
     def batch(self, changes: int) -> Batch:
-        """The next changes, already made here: quantities move across their thresholds, some parts are exchanged."""
+        """The next changes, already applied here: quantities cross their thresholds, some parts are replaced."""
         came = [self._spare.pop() for _ in range(EDGES_PER_BATCH // 2)]
         ordered = sorted(self.edges)
         went = [ordered[n] for n in self._rng.choice(len(ordered), EDGES_PER_BATCH // 2, replace=False).tolist()]
@@ -85,7 +85,7 @@ class Parts:
         )
 
     def sizes(self) -> dict[str, int]:
-        """How many tuples each view must hold now, by a way of its own."""
+        """The expected number of tuples of each view, computed independently."""
         low = self.quantity < self.threshold
         edges = np.array(sorted(self.edges), dtype=np.int64)
         at_risk = sum(_reaching(part, low) for part in graphs.by_block(edges).values())
@@ -93,7 +93,7 @@ class Parts:
 
 
 def _reaching(edges: list[tuple[int, int]], low: Any) -> int:
-    """How many nodes of a block lead to a low one; edges lead from smaller to larger numbers."""
+    """The number of nodes of a block that reach a low one; edges lead from smaller to larger numbers."""
     risky: set[int] = set()
     for source, target in sorted(edges, reverse=True):
         if low[target] or target in risky:

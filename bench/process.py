@@ -1,4 +1,4 @@
-"""Contenders in processes of their own, one at a time; answers are kept, written down, and checked by whoever asked."""
+"""Contenders in separate processes, one at a time. Answers are cached in files; the caller checks them."""
 
 from __future__ import annotations
 

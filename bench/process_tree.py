@@ -1,4 +1,4 @@
-"""Memory and processor time of this process and all below it: Python, Java and Spark's workers together."""
+"""Memory and processor time of this process and its descendants: Python, Java and Spark's workers together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes() -> int:
-    """Resident bytes now; what several processes share counts for each in part."""
+    """Current resident bytes; shared memory counts proportionally for each process."""
     return sum(_read(Path(f"/proc/{process}/smaps_rollup"), _proportional) for process in _tree())
 
 
 def processor_seconds() -> float:
-    """Seconds of processor time so far, of children that have ended too."""
+    """Seconds of processor time so far, ended children included."""
     return sum(_read(Path(f"/proc/{process}/stat"), _ticks) for process in _tree()) / _TICKS
 
 
@@ -46,7 +46,7 @@ def _proportional(text: str) -> int:
 
 
 def _read(path: Path, parsed: Callable[[str], int]) -> int:
-    """Zero for a process that ended meanwhile."""
+    """Zero for a process that has ended."""
     try:
         return parsed(path.read_text())
     except (OSError, StopIteration):

@@ -15,7 +15,7 @@ from bench.tasks import Answer, Task
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run: `quick` takes small inputs, `large` adds the largest ones, `rows` sets that of B7, B15, B19."""
+    """The size of a run: `quick` uses small inputs, `large` adds the largest ones, `rows` sets that of B7, B15, B19."""
 
     quick: bool = False
     large: bool = False
@@ -24,7 +24,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target beside what was measured; `met` is None when there was nothing to compare with."""
+    """A target and the measured figure; `met` is None without a comparison."""
 
     target: str
     measured: str
@@ -43,7 +43,7 @@ class Report:
     def ask(
         self, runner: Runner, contender: str, task: Task, size: int | None, limit: float | None = None
     ) -> Answer | None:
-        """The contender's answer if it took part, within the limit if there is one, and its size is exactly right."""
+        """The contender's answer, if it ran within the limit and its size is correct."""
         answer = runner.ask(contender, task, limit)
         where = f"{contender}, {task.kind} {task.graph or ''}".rstrip()
         if answer.error:
@@ -55,7 +55,7 @@ class Report:
         return None
 
     def at_most(self, target: str, measured: float | None, bound: float, unit: str = "×") -> None:
-        """A verdict on a figure that must not exceed `bound`; None: nothing to compare with."""
+        """A verdict on a figure that must not exceed `bound`; None without a comparison."""
         if measured is None:
             self.verdicts.append(Verdict(target, "nothing to compare with", None))
         else:

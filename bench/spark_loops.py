@@ -1,4 +1,4 @@
-"""What one writes on plain DataFrames without Upshot: semi-naive loops, tuned; and Spark's recursive CTE, which fails.
+"""Recursion on DataFrames without Upshot: tuned semi-naive loops, and Spark's recursive CTE, which fails.
 
 The loops keep to what is known to be fast: adaptive execution off, the edges broadcast, everything derived so far
 partitioned by the whole row so that the set difference needs no shuffle of the large side, the lineage cut each round.
@@ -16,12 +16,12 @@ from bench.spark_session import PARTITIONS
 
 Step = Callable[[Any], Any]
 FOLD = 10
-"""Rounds after which the pieces derived so far are laid together: a union of a hundred takes seconds to plan."""
+"""Rounds after which the derived pieces are merged: Spark needs seconds to plan a union of a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`size` is None when the time was up before the fixpoint; `frame` holds what was found."""
+    """`size` is None if the time limit was reached before the fixpoint; `frame` has the rows found."""
 
     seconds: float
     rounds: int
@@ -78,7 +78,7 @@ def _fixpoint(start: Any, step: Step, cap: float) -> Loop:
 
 
 def _settled(frame: Any) -> tuple[Any, int]:
-    """The frame computed once, partitioned by the row, its lineage cut, and its size."""
+    """The frame, computed, partitioned by row and without lineage; and its size."""
     cut = frame.repartition(PARTITIONS, "a", "b").localCheckpoint()
     return cut, cut.count()
 
@@ -110,7 +110,7 @@ select count(*) from {counted}"""
 
 
 def recursive_cte(spark: Any, edges: Any) -> Iterator[tuple[str, str]]:
-    """What Spark says to the closure as a recursive CTE, with UNION as it should be and with UNION ALL as it allows."""
+    """The results of Spark for the closure as a recursive CTE: with UNION, as needed, and UNION ALL, as supported."""
     edges.createOrReplaceTempView("edge")
     for union, counted in (("union", "closure"), ("union all", "(select distinct * from closure)")):
         try:

@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: one per process, the same for Upshot and for what it is compared with."""
+"""The Spark session of the benchmarks: one per process, for Upshot and its peers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def session(**settings: str) -> Any:
 
 
 def missing() -> Answer | None:
-    """Why there can be no session here, as an answer; None if there can."""
+    """The answer if Spark cannot run here, with the reason; None if it can."""
     from tests.missing import missing_for_spark  # noqa: PLC0415  (what the tests ask, too)
 
     reason = missing_for_spark()

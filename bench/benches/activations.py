@@ -11,13 +11,13 @@ COLUMNS = (
     "probes beside",
 )  # fmt: skip
 BESIDE = 1.5
-"""Times, at most, that many activations which a commit does not touch take of a single one."""
+"""The highest cost of many activations that a commit does not affect, as a multiple of one."""
 GROWTH = 2.0
-"""Times, at most, that the last of many activations takes of the last of a thousand."""
+"""The highest cost of the last of many activations, as a multiple of the last of a thousand."""
 
 
 def hundred_thousand_activations(runner: Runner, scale: Scale) -> Report:
-    """B17: what activating takes, and what it costs commits that it has nothing to do with (processor time)."""
+    """B17: the cost of an activation, and its cost in commits that do not affect it (processor time)."""
     report = Report("B17 activations: one active rule, activated for one value after the other", COLUMNS)
     first = None
     for count in (1_000,) if scale.quick else (1_000, 100_000):

@@ -1,4 +1,4 @@
-"""B3 and B4: one edge out, one edge in, the closure kept exactly current."""
+"""B3 and B4: an edge is deleted and inserted; the closure is maintained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changes_small(runner: Runner, scale: Scale) -> Report:
 
 
 def _against_pathway(report: Report, ours: Answer | None, pathway: Answer | None) -> None:
-    """Compared with what is best for Pathway: deletions sent without waiting for the answer to the one before."""
+    """Compared with the best case of Pathway: deletions are sent without waiting for previous answers."""
     delete = median(ours.times["delete"]) if ours else None
     pipelined = pathway.figures["pipelined delete"] if pathway else None
     if pathway and pipelined is not None:

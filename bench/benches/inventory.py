@@ -1,4 +1,4 @@
-"""B8: one quantity falls under its threshold; the condition says so, and a rule answers."""
+"""B8: a quantity falls below its threshold; a view changes, and a rule fires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTENDERS = {
 
 
 def inventory(runner: Runner, scale: Scale) -> Report:
-    """B8: from the update to the changed view; to the order that a rule has inserted; to the call that it has made."""
+    """B8: from the update to the changed view, to the order that a rule inserts, and to the call that it makes."""
     report = Report("B8 inventory: a quantity falls under its threshold, and a rule answers", COLUMNS)
     items = 10**5 if scale.quick else 10**6
     found = {rule: _measure(report, runner, items, rule) for rule in CONTENDERS}

@@ -1,4 +1,4 @@
-"""B18: queries on an unstored view that are asked again."""
+"""B18: repeated queries on an unstored view."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bench.tasks import Task
 
 COLUMNS = ("parameters", "on demand", "second query", "kept", "probes beside", "probes of ten", "rows kept")
 BESIDE = 4.0
-"""Probes, at most, of a commit that touches no kept answer."""
+"""The number of probes of a commit that affects no kept answer."""
 
 
 def kept_answers(runner: Runner, scale: Scale) -> Report:
-    """B18: a query computed, asked again, and kept; what a commit does for kept answers (processor time)."""
+    """B18: a query computed, repeated, and kept; the cost of kept answers in a commit (processor time)."""
     report = Report(
         "B18 kept answers: an unstored recursive view, asked for one value after the other, three times", COLUMNS
     )

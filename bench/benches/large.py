@@ -1,4 +1,4 @@
-"""B15: Spark over many base rows on this machine: a join that is not recursive, and a closure of as many rows."""
+"""B15: Spark over many base rows on one machine: a non-recursive join, and a closure of as many rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRID = graphs.grid_closure_size(14)
 
 
 def many_rows(runner: Runner, scale: Scale) -> Report:
-    """The peak is that of Python, Java and the workers together; the disk holds tables, views and shuffles."""
+    """The peak of Python, Java and the workers together; the disk has tables, views and shuffles."""
     rows = scale.rows or (QUICK if scale.quick else LARGE if scale.large else ROWS)
     columns = ("work", "contender", "rows", "load", "insert", "delete", "count", "recompute", "memory", "disk")
     report = Report(f"B15: {rows:,} rows on Spark", columns)
@@ -47,7 +47,7 @@ def _measured(report: Report, runner: Runner, kind: str, rows: int) -> Answer | 
 
 
 def _judged(report: Report, rows: int, target: str, measured: float | None, bound: float, unit: str) -> None:
-    """A verdict at the size of the target; at others the figure is shown, and the verdict is open."""
+    """A verdict at the size of the target; at other sizes there is only the figure."""
     if rows >= LARGE or measured is None:
         report.at_most(target, measured, bound, unit)
     else:

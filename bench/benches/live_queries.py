@@ -8,14 +8,14 @@ from bench.tasks import Task
 
 COLUMNS = ("followers", "subscribe, median", "commit before", "commit beside", "commit of ten", "probes of ten")
 SUBSCRIBE = 5.0
-"""Milliseconds, at most, to subscribe."""
+"""The time limit of a subscription, in milliseconds."""
 BESIDE = 1.5
-"""Times, at most, that followers whom a commit does not touch make it slower."""
+"""The highest factor by which followers that a commit does not affect may slow it down."""
 TOUCHED = 10
 
 
 def hundred_thousand_followers(runner: Runner, scale: Scale) -> Report:
-    """B13: what following costs, and what it costs commits that it has nothing to do with (processor time)."""
+    """B13: the cost of following a query, and its cost in commits that do not affect it (processor time)."""
     report = Report("B13 live queries: followers of one unstored recursive view, each with a value of its own", COLUMNS)
     for followers in (1_000,) if scale.quick else (1_000, 100_000):
         task = Task("live_queries", options={"followers": followers})

@@ -1,4 +1,4 @@
-"""B1 and B2: recursive views computed from nothing."""
+"""B1 and B2: initial computation of recursive views."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _against_peers(report: Report, runner: Runner, task: Task, size: int, *, tar
 
 
 def _forms(report: Report, runner: Runner, graph: Graph) -> None:
-    """What 64-bit node numbers, text keys and a third column cost over the pair of small integers, tuple by tuple."""
+    """The cost per tuple of 64-bit numbers, text keys and a third column, compared with pairs of small integers."""
     base = report.ask(runner, "upshot", Task("closure", graph), graph.closure_size())
     for form, words in (("large", "ids above 2**32"), ("text", "text keys"), ("ternary", "a label as third column")):
         other = Graph(graph.kind, graph.measures, form)

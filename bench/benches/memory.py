@@ -1,4 +1,4 @@
-"""Ten million view tuples, loaded and maintained inside 4 GiB, whatever the keys are made of."""
+"""Ten million view tuples, loaded and maintained within 4 GiB, with keys of any type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIBIBYTE = 2**30
 
 
 def ten_million(runner: Runner, scale: Scale) -> Report:
-    """The peak is that of the whole process: interpreter, packages, input, load and the changes after it."""
+    """The peak of the whole process: interpreter, packages, input, load and changes."""
     measures = tuple(m // 10 for m in TEN_MILLION) if scale.quick else TEN_MILLION
     columns = ("work", "contender", "load", "tuples", "peak of process", "bytes/tuple", "delete", "insert")
     report = Report("Memory: ten million tuples, maintained", columns)

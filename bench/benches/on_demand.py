@@ -1,4 +1,4 @@
-"""B5 and B9: views of which only the definition is kept, and eighty constraints on one propagation."""
+"""B5 and B9: views that are not stored, and eighty constraints in one propagation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from upshot.strategies.strategy import on_demand
 
 BLOCKS = (2000, 6000)
 FLAT = 1.5
-"""What the same change may cost in a database a hundred times larger."""
+"""The highest cost of the same change in a database a hundred times larger, as a multiple."""
 SHARED = 3.0
-"""What eighty constraints may cost, as a multiple of the dearest one."""
+"""The highest cost of eighty constraints, as a multiple of the most expensive one."""
 
 
 def without_stored_views(runner: Runner, scale: Scale) -> Report:
-    """B5: no view tuple is stored, and a change costs the same whatever lies around what it touches."""
+    """B5: no view tuple is stored, and the cost of a change does not depend on the size of the database."""
     columns = ("work", "strategy", "delete", "insert", "first", "probed", "asked", "answered", "recomputed", "ratio")
     report = Report("B5 one-row changes, no view stored (median processor time; deltas read)", columns)
     for strategy in on_demand():
@@ -134,7 +134,7 @@ def eighty_constraints(runner: Runner, scale: Scale) -> Report:
 
 
 def _constraints(report: Report, strategy: str, copies: int, answer: Answer) -> str:
-    """A row and a verdict; the answer is the dearest constraint."""
+    """A row and a verdict; the answer is that of the most expensive constraint."""
     names = answer.notes["dearest"].split()
     one = max(names, key=lambda name: median(answer.times[f"insert {name}"] + answer.times[f"delete {name}"]))
     every = [median(answer.times[kind]) for kind in ("insert", "delete")]

@@ -8,11 +8,11 @@ from bench.tasks import Answer, Task
 
 COLUMNS = ("engine", "work", "load", "batch p50", "p95", "read", "commit", "publish", "file to sink", "Spark jobs")
 STEPS = ("read", "record", "publish")
-"""Of the steps of a batch those that take time; `record` propagates the change and makes it durable."""
+"""The slow steps of a batch; `record` propagates the change and makes it durable."""
 CHANGES = 1_000
 ROWS, NODES = 10_000_000, 20_000
 TARGETS = {("spark", "parquet"): 5.0, ("auto", "parquet"): 20.0, ("auto", "delta"): 10.0}
-"""By engine and kind of sinks: how many times cheaper than recomputation a batch is to be."""
+"""The target ratio of recomputation to a batch, by engine and kind of sinks."""
 
 
 def pipeline(runner: Runner, scale: Scale) -> Report:

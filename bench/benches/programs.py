@@ -11,14 +11,14 @@ COLUMNS = ("program", "size", "tuples", "load", "clingo", "DuckDB", "probed / de
 PEERS = {"clingo": "clingo", "duckdb": "DuckDB"}
 
 LIMITS = (300.0, 60.0)
-"""Seconds that a peer has for a program of full and of quick size, its start included."""
+"""The time limits of a peer for a program of full and of quick size, in seconds, its start included."""
 
 PROBES = 20
 """The most look-ups for each row that points-to derives."""
 
 
 def programs(runner: Runner, scale: Scale) -> Report:
-    """Clingo grounds the same rules, so that its number of rows is the right one for everybody."""
+    """Clingo grounds the same rules; its number of rows is the expected one for all contenders."""
     report = Report("B12 programs that analyses run (processor time; one row out and in: median)", COLUMNS)
     for name, workload in WORKLOADS.items():
         size, limit = workload.sizes[scale.quick], LIMITS[scale.quick]

@@ -15,7 +15,7 @@ MEDIANS = {"take": 7.0, "lift": 4.0, "give": 48.0}
 """Milliseconds for the median request of a kind over 100,000 facts."""
 FEW = 10
 MOST_SECONDS = {"price list, all": 1.0, "revoke, fewest side effects": 0.2, "repairs": 5.0}
-"""The most seconds that requests may take at full size."""
+"""The time limit of requests at full size, in seconds."""
 CLOSURES = {32: 0.5, 300: 2.0}
 """The same for the first ten realizations over a closure, by its edges."""
 
@@ -62,7 +62,7 @@ def view_updates(runner: Runner, scale: Scale) -> Report:
 
 
 def _targets(report: Report, runner: Runner, scale: Scale) -> None:
-    """Adds the requests that grow with closures, grants and violations, each with its least time."""
+    """Add the requests over growing closures, grants and violations, each with its shortest time."""
     for edges, limit in CLOSURES.items():
         sizes = {"edges": edges, "grants": 1_000 if scale.quick else 50_000, "violations": 50 if scale.quick else 1_000}
         found = report.ask(runner, "realization_targets", Task("realization_targets", options=sizes), None)

@@ -1,4 +1,4 @@
-"""B16: one edge of a weighted graph out and in, all shortest paths from one node kept exactly current."""
+"""B16: an edge of a weighted graph is deleted and inserted; all shortest paths from one node are maintained."""
 
 from __future__ import annotations
 

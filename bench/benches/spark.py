@@ -1,4 +1,4 @@
-"""B6: recursive views computed from nothing on Spark, next to what one writes there without Upshot."""
+"""B6: initial computation of recursive views on Spark, compared with hand-written Spark programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GRID50 = Graph("grid", (50,))
 PROGRAMS = ("right-linear", "left-linear", "non-linear")
 COLUMNS = ("work", "contender", "time", "tuples", "Upshot is faster")
 CAP = 180.0
-"""Seconds after which the plain loop is not waited for any longer; what it took by then is printed with a `≥`."""
+"""The time limit of the plain loop, in seconds; a time beyond it is printed with a `≥`."""
 
 
 def spark_recursion(runner: Runner, scale: Scale) -> Report:

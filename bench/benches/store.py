@@ -1,4 +1,4 @@
-"""Durable commits: how long one takes, what a group saves, and what it costs to let the past go."""
+"""Durable commits: the time of one, the gain of a group, and the cost of deleting history."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PROGRAM = """
 step(X, Z) :- edge(X, Y), edge(Y, Z).
 """
 WARM = 500
-"""Commits before those that are measured: the engine has chosen its compiled form by then."""
+"""Commits before the measured ones, after which the engine runs its compiled kernels."""
 
 
 def durable_commits(runner: Runner, scale: Scale) -> Report:
-    """One row a commit, on the disk when the call returns; one after another, and from many threads at a time."""
+    """One row per commit, durable when the call returns: sequential commits, and commits of many threads."""
     report = Report("durable commits of one row, with a view of two literals", COLUMNS)
     count = 1_000 if scale.quick else 10_000
     RESULTS.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def _one_by_one(root: Path, keep: int | None, count: int) -> tuple[list[float], 
 
 
 def _in_groups(root: Path, threads: int, count: int) -> tuple[list[float], float]:
-    """Each thread sends its next transaction when the one before is durable; the writer takes all that wait."""
+    """Each thread sends its next transaction when the previous one is durable; the writer commits all queued ones."""
     waiting: queue.SimpleQueue[tuple[int, threading.Event]] = queue.SimpleQueue()
     times: list[float] = []
 
@@ -111,7 +111,7 @@ def _in_groups(root: Path, threads: int, count: int) -> tuple[list[float], float
 
 
 def _write_group(db: upshot.Database, waiting: queue.SimpleQueue[tuple[int, threading.Event]]) -> int:
-    """Takes what waits, commits it as a group, and lets its senders go on; how many there were."""
+    """Commit the queued transactions as a group and notify their senders; return their number."""
     jobs = [waiting.get()]
     while not waiting.empty():
         jobs.append(waiting.get())

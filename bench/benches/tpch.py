@@ -1,4 +1,4 @@
-"""B14: the queries of TPC-H as views; orders come and go."""
+"""B14: the queries of TPC-H as views; orders are inserted and deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COLUMNS = ("scale", "contender", "definition", "load", "peak growth", "orders", 
 
 
 def tpch_refreshes(runner: Runner, scale: Scale) -> Report:
-    """B14: from a refresh to all changed answers; DuckDB computes again the queries that it can have changed."""
+    """B14: from a refresh to all changed answers; DuckDB recomputes the queries that it may have changed."""
     report = Report(
         "B14 TPC-H: 22 queries as views through refreshes, against DuckDB answering 19 of them again", COLUMNS
     )

@@ -1,1 +1,1 @@
-"""One file per contender; each has `run(task) -> Answer` and imports nothing that the others need."""
+"""One file per contender; each has `run(task) -> Answer` and does not import packages of other contenders."""

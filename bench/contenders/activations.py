@@ -1,4 +1,4 @@
-"""Upshot: one active rule, activated for many items, in commits that touch one of them or none."""
+"""Upshot: one active rule, activated for many items, in commits that affect one of them or none."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PROGRAM = """
 """
 COMMITS = 300
 LAST = 100
-"""Activations and deactivations whose time counts."""
+"""The number of timed activations and deactivations."""
 
 
 def run(task: Task) -> Answer:
-    """Items with enough stock; the rule is activated for half of them, then a sleeping and an active one are sold."""
+    """Items with enough stock; the rule is activated for half of them, then an inactive and an active one are sold."""
     count = int(task.options["activations"])
     with upshot.connect() as db:
         db.define(PROGRAM)
@@ -49,7 +49,7 @@ def _timed(switch: object, item: int) -> float:
 
 
 def _commits(db: upshot.Database, item: int) -> list[float]:
-    """Processor seconds of commits that the rule has nothing to do with, once the first ones have been made."""
+    """Processor seconds of commits that do not affect the rule, after some first commits."""
     found = []
     for number in range(2 * COMMITS):
         began = time.process_time()

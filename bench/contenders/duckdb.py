@@ -1,4 +1,4 @@
-"""DuckDB: recursive common table expressions, in process, threads as it chooses."""
+"""DuckDB: recursive common table expressions, in process, with its default number of threads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _program(workload: Workload, size: int) -> Answer:
 
 
 def _inventory(task: Task) -> Answer:
-    """What one does without maintenance: change the row, ask again."""
+    """The method without maintenance: change the row, repeat the query."""
     inventory = Inventory(task.options["items"])
     connection = duckdb.connect()
     for name, columns in inventory.relations().items():

@@ -1,4 +1,4 @@
-"""Upshot: queries on an unstored recursive view that are asked again and again, with many values."""
+"""Upshot: repeated queries on an unstored recursive view, with many values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.tasks import Answer, Task
 
 
 def run(task: Task) -> Answer:
-    """Chains of ten nodes; each of the first nodes is asked for three times, then a commit touches ten of them."""
+    """Chains of ten nodes; each of the first nodes is queried three times, then a commit affects ten of them."""
     count = int(task.options["parameters"])
     with upshot.connect(keep_answers=20 * CHAIN * count) as db:
         db.define(PROGRAM)

@@ -172,7 +172,7 @@ def _same(found: int, size: int) -> None:
 
 
 class Usage:
-    """The most that was seen: resident bytes of this process and all below it, bytes of the files below a folder."""
+    """The peaks: resident bytes of this process and its descendants, bytes of the files in a folder."""
 
     def __init__(self) -> None:
         self.memory = self.disk = 0

@@ -1,4 +1,4 @@
-"""Upshot: followers of one query on an unstored recursive view, each with a value of its own."""
+"""Upshot: followers of one query on an unstored recursive view, each with its own value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(task: Task) -> Answer:
 
 
 def _commits(db: upshot.Database, name: str) -> list[float]:
-    """Processor seconds of commits that no follower hears of, once the first ones have been made."""
+    """Processor seconds of commits that affect no follower, after some first commits."""
     found = []
     for number in range(2 * COMMITS):
         began = time.process_time()

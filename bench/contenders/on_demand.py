@@ -22,14 +22,14 @@ from bench.modules import Modules, policy
 from bench.tasks import Answer, Task
 
 STORED = ("auto", "maintenance", "counting", "recompute", "production")
-"""Strategies that keep rows; all others must not have one."""
+"""Strategies that store rows; no other strategy may store one."""
 
 WARMING = 2
-"""Changes before the clock counts: they make the rules and the room for their rows."""
+"""Changes before the measured ones, which compile rules and allocate tables."""
 SCANNED = 2
-"""Changes by which the dearest constraints are looked for."""
+"""Changes that find the most expensive constraints."""
 DEAREST = 3
-"""How many of them, by time and by look-ups, are then measured like all of them together."""
+"""The number of these, by time and by look-ups, that are measured separately."""
 
 
 def run(task: Task) -> Answer:
@@ -45,7 +45,7 @@ def run(task: Task) -> Answer:
 
 
 class _Timed:
-    """Transactions of one row, one after the other; what they said is kept as text to be compared."""
+    """Sequential transactions of one row. Their changes are stored as text for comparison."""
 
     def __init__(self, text: str, tables: Sequence[dict[str, Any]], strategy: str, watched: Sequence[str]) -> None:
         self.db = upshot.connect()
@@ -62,7 +62,7 @@ class _Timed:
         self.said: list[str] = []
 
     def change(self, kind: str, relation: str, row: tuple[Any, ...]) -> dict[str, tuple[Any, Any]]:
-        """The rows that came and went in each watched view that changed."""
+        """The inserted and deleted rows of each watched view that changed."""
         began = time.process_time()
         with self.db.transaction() as tx:
             (tx.insert if kind == "insert" else tx.delete)(relation, [row])
@@ -80,7 +80,7 @@ class _Timed:
         return found
 
     def forget(self) -> None:
-        """The first changes make the rules and the room for them; they are timed by themselves."""
+        """The first changes compile rules and allocate tables; they are timed separately."""
         self.times = {"delete": [], "insert": []}
         self.work = dict.fromkeys(self.work, 0)
         self.said.clear()
@@ -91,7 +91,7 @@ class _Timed:
 
 
 def _edges(task: Task) -> Answer:
-    """An edge of a `blocks` graph out, and in again; `size` counts the closure tuples that came and went."""
+    """An edge of a `blocks` graph is deleted and inserted; `size` counts the changed closure tuples."""
     assert task.graph is not None
     strategy = task.options["strategy"]
     text = PAIR.format(type="number") + f".view closure strategy={strategy} {policy(strategy)}\n"
@@ -115,7 +115,7 @@ def _edges(task: Task) -> Answer:
 
 
 def _in_pieces(table: Any, most: int) -> list[dict[str, Any]]:
-    """The edges sorted by block, so that a piece holds whole blocks or nearly so; small graphs in one."""
+    """The edges sorted by block in pieces, so that most blocks are in one piece; a small graph is one piece."""
     pieces = max(1, min(most, table.num_rows // 6000))
     ordered = table.sort_by("a")
     rows = -(-table.num_rows // pieces)
@@ -123,7 +123,7 @@ def _in_pieces(table: Any, most: int) -> list[dict[str, Any]]:
 
 
 def _modules(task: Task) -> Answer:
-    """A new import in, and out again; the rows that come and go are compared with those of a search by hand."""
+    """A new import is inserted and deleted; the changed rows are compared with those of a direct search."""
     modules = Modules(task.options["copies"])
     strategy, view = task.options["strategy"], task.options["view"]
     timed = _Timed(modules.program(view, strategy), modules.arrow(), strategy, [view])
@@ -161,7 +161,7 @@ def _compare(found: tuple[Iterable[Any], Iterable[Any]], expected: tuple[Iterabl
 
 
 def _integrity(task: Task) -> Answer:
-    """All constraints together, and the dearest ones each by itself; `notes` hold a digest of what all of them said."""
+    """All constraints together, and the most expensive ones separately; `notes` has a digest of all changes."""
     modules = Modules(task.options["copies"])
     strategy, tables = task.options["strategy"], modules.arrow()
     links = modules.links(task.options["links"])

@@ -1,4 +1,4 @@
-"""Upshot's pipeline: a folder of change files per base relation, views published, micro-batch after micro-batch."""
+"""Upshot's pipeline: a folder of change files per base relation; each micro-batch publishes views."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ changes = "lake/{view}_changes"
         for view in VIEWS
     ),
 }
-"""What is published: two views as Parquet, or all three as Delta tables, each with a table of its changes."""
+"""The sinks: two views as Parquet, or all three as Delta tables, each with a table of its changes."""
 
 
 def run(task: Task) -> Answer:
@@ -76,7 +76,7 @@ def run(task: Task) -> Answer:
 
 
 class Feed:
-    """Writes the next changes the moment the last ones are published, and notes what each batch took."""
+    """Writes the next changes when the previous ones are published, and records the time of each batch."""
 
     def __init__(self, folder: Path, parts: Parts, options: Mapping[str, Any]) -> None:
         self.folder, self.parts = folder, parts
@@ -110,7 +110,7 @@ class Feed:
         return self.answer
 
     def _note(self, metrics: Any) -> None:
-        """Every batch must leave every view with exactly the size it should have."""
+        """Check the size of every view after every batch."""
         taken, first = time.perf_counter() - self._dropped, self._number == 1
         for view, changed in metrics.views.items():
             self._sizes[view] += changed.inserted - changed.deleted
@@ -128,7 +128,7 @@ class Feed:
         self.answer.notes["engine"] = metrics.engine
 
     def _drop(self, inserted: Mapping[str, Any], deleted: Mapping[str, Any]) -> None:
-        """One file a relation. A file gets its name when it is whole: what is listed can be read."""
+        """One file per relation. A file gets its name when it is complete, so that listed files can be read."""
         for name in {**inserted, **deleted}:
             signed = [_signed(part, sign) for part, sign in ((deleted.get(name), -1), (inserted.get(name), 1)) if part]
             target = self.folder / "lake" / name
@@ -146,7 +146,7 @@ def _signed(columns: Mapping[str, Any], sign: int) -> Any:
 
 
 def _recomputed(spark: Any, folder: Path, parts: Parts) -> dict[str, float]:
-    """What the views take from the base tables as they are now, without Upshot, in the same session."""
+    """The seconds to compute the views from the current base tables without Upshot, in the same session."""
     frames = {}
     for name, columns in parts.relations().items():
         file = folder / f"{name}.parquet"

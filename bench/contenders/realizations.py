@@ -10,7 +10,7 @@ from bench.permissions import PROGRAM, base_facts, wishes
 from bench.tasks import Answer, Task
 
 WARMING = 2
-"""Requests of each kind before the clock counts: they make the questions."""
+"""Requests of each kind before the measured ones, which compile queries."""
 
 
 def run(task: Task) -> Answer:

@@ -1,4 +1,4 @@
-"""Shortest paths on a cyclic graph: kept by Upshot one edge at a time, or computed anew for each."""
+"""Shortest paths on a cyclic graph: maintained by Upshot for each edge, or recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Soufflé, compiled to C++ beforehand, one thread; found on the PATH or left out."""
+"""Soufflé, compiled to C++ before the measurement, one thread; skipped if it is not on the PATH."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _program(task: Task) -> str:
 
 
 def _compiled(compiler: str, graph: Graph, program: str, folder: Path) -> Answer:
-    """The time includes reading the facts: the compiled program offers no line to draw after it."""
+    """The time includes reading the facts, which the compiled program does not time separately."""
     (folder / "program.dl").write_text(program)
     rows = zip(*(list(column) for column in graph.columns()), strict=True)
     (folder / "edge.facts").write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))

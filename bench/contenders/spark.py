@@ -1,4 +1,4 @@
-"""Upshot on Spark and what it is compared with, in the same session, on the same frames."""
+"""Upshot on Spark and its peers, in the same session, on the same frames."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ joined(X, Z) :- joined(X, Y), link(Y, Z).
 component(X, C) :- link(X, _), C = min Y : { joined(X, Y) }.
 """
 TIMES = 3
-"""Work of a few seconds is done this often and the middle one counts."""
+"""Short measurements are repeated this often; the median counts."""
 
 
 def run(task: Task) -> Answer:
-    """`size` is right or the run fails: it is compared after every single run."""
+    """`size` is checked after every run; a wrong one fails the benchmark."""
     cannot = spark_session.missing()
     if cannot is not None:
         return cannot
@@ -63,7 +63,7 @@ def run(task: Task) -> Answer:
 
 
 def _warm_up(spark: Any, form: str) -> None:
-    """Spark's and Upshot's machinery runs once before the clock does, on a graph of both kinds."""
+    """Run Spark and Upshot once before the measurement, on a graph of both kinds."""
     small = Task("spark_closure", Graph("grid", (8,), form))
     size = small.graph.closure_size() if small.graph else 0
     for text in CLOSURE.values():
@@ -104,7 +104,7 @@ def _components(spark: Any, task: Task) -> Answer:
 
 
 def _upshot(spark: Any, table: Any, text: str, view: str, form: str, size: int) -> float:
-    """The seconds from a table of edges to the view, handed out as a DataFrame and counted by Spark."""
+    """The seconds from a table of edges to the view as a DataFrame, counted by Spark."""
     with upshot.connect(spark=spark, engine="spark") as db:
         db.define(text.replace("{type}", "symbol" if form == "text" else "number"))
         began = time.perf_counter()

@@ -21,11 +21,11 @@ import uvloop
 from bench.tasks import Answer, Task
 
 CONNECTIONS = 8
-"""The client's connections: a transaction is sent when it is due, whether or not the one before was answered."""
+"""The connections of the client: each transaction is sent on time, even if the previous one is not answered."""
 WARM_UP = 5.0
-"""Seconds of the same commits before the measurement: the service loads its machine code meanwhile."""
+"""Seconds of commits before the measurement, in which the service loads its machine code."""
 KEPT = 100
-"""Rows of the view at a time."""
+"""The number of rows of the view."""
 _EVENT, _END = b"event: ", b"\n\n"
 
 
@@ -45,7 +45,7 @@ def run(task: Task) -> Answer:
 
 
 class Ledger:
-    """What subscribers have received. All receive the same bytes, so each event is read once and looked up after."""
+    """The received events. All subscribers receive the same bytes, so each event is parsed once."""
 
     def __init__(self) -> None:
         self.latencies = array("d")
@@ -53,7 +53,7 @@ class Ledger:
         self._known: dict[bytes, tuple[str, int, float]] = {}
 
     def read(self, event: bytes) -> tuple[str, int, float]:
-        """Its name, its version, and when its transaction was sent."""
+        """The name and version of an event, and the time at which its transaction was sent."""
         found = self._known.get(event)
         if found is None:
             lines = dict(line.split(": ", 1) for line in event.decode().split("\n"))
@@ -64,7 +64,7 @@ class Ledger:
 
 
 class Subscriber(asyncio.Protocol):
-    """Takes events apart as they arrive, and checks that no version is missing or comes twice."""
+    """Parses events as they arrive, and checks that each version arrives once."""
 
     def __init__(self, ledger: Ledger, port: int) -> None:
         self._ledger, self._port = ledger, port
@@ -150,7 +150,7 @@ async def _listening(port: int) -> None:
 
 
 async def _until(reached: object, patience: float = 60.0) -> None:
-    """Waits, but not for ever: what is missing then is counted as lost."""
+    """Wait for a limited time; missing events count as lost."""
     assert callable(reached)
     until = time.monotonic() + patience
     while not reached() and time.monotonic() < until:
@@ -171,7 +171,7 @@ class _Client:
             self._free.put_nowait(await asyncio.open_connection("127.0.0.1", self._port))
 
     async def commit(self, rate: int, *, seconds: float, first: int) -> int:
-        """How many transactions were committed, each sent when it was due."""
+        """Send each transaction on time; return the number of committed ones."""
         self.times = []
         count, began = int(rate * seconds), time.monotonic()
         waiting = []

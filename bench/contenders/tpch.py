@@ -1,4 +1,4 @@
-"""TPC-H with refreshes: Upshot keeps all queries as views, DuckDB answers again those that a refresh can change."""
+"""TPC-H with refreshes: Upshot maintains all queries as views, DuckDB recomputes those that a refresh may change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.tpch.data import Generator, Row, Rows
 
 
 def run(task: Task) -> Answer:
-    """`system` says which; `size` is the number of rows of all queries at the end."""
+    """`system`: Upshot or DuckDB; `size` is the number of rows of all queries at the end."""
     generator = Generator(task.options["scale"])
     tables = generator.tables()
     first = {name: list(rows) for name, rows in tables.items()}
@@ -51,7 +51,7 @@ class _Upshot:
         self._db.define("".join(f"CREATE VIEW {name} AS {query};\n" for name, query in queries().items()))
         self.figures = {"define": time.perf_counter() - began}
         self._copies: dict[str, set[Row]] = {name: set() for name in queries()}
-        """The rows of each view, by its changes alone."""
+        """The rows of each view, computed from its changes only."""
 
     def change(self, insert: Rows, delete: Rows) -> None:
         with self._db.transaction() as tx:
@@ -68,7 +68,7 @@ class _Upshot:
         return sum(len(self._db.rows(name)) for name in touched())
 
     def check(self) -> None:
-        """Raise unless the changes lead from the rows before to those there are."""
+        """Raise unless the changes lead from the old rows to the new ones."""
         for name, copy in self._copies.items():
             if copy != set(self._db.rows(name)):
                 raise AssertionError(f"the changes of {name} do not lead to its rows")
@@ -95,7 +95,7 @@ class _Duck:
             self._connection.execute(f"delete from orders where o_orderkey in ({keys})")  # noqa: S608
 
     def check(self) -> None:
-        """Nothing is reported that could be wrong."""
+        """Without reported changes there is nothing to check."""
 
     def sizes(self) -> int:
         return sum(len(self._connection.execute(query).fetchall()) for query in touched().values())

@@ -1,4 +1,4 @@
-"""Upshot through its public surface, on the local engine."""
+"""Upshot on the local engine, by its public API."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(task: Task) -> Answer:
 
 
 def warm_up() -> None:
-    """Loads the compiled kernels, which a process does once, before the clock runs."""
+    """Load the compiled kernels before the measurement; a process does this once."""
     db = _define(Graph("grid", (20,)), "closure")
     db.register("edge", _table(Graph("grid", (20,))))
     db.close()
@@ -80,7 +80,7 @@ def _load(task: Task) -> Answer:
 
 
 def _loaded(graph: Graph, view: str) -> tuple[Any, Answer]:
-    """The database with its view materialized, and what that took."""
+    """The database with its view materialized, and the seconds for that."""
     db, table = _define(graph, view), _table(graph)
     before = memory.reset_peak()
     began = time.perf_counter()
@@ -91,7 +91,7 @@ def _loaded(graph: Graph, view: str) -> tuple[Any, Answer]:
 
 
 def _changes(task: Task) -> Answer:
-    """One edge out, the same edge in, each a transaction of its own; both deltas are read to the last tuple."""
+    """An edge is deleted and inserted in two transactions; both deltas are read completely."""
     assert task.graph is not None
     changes = edge_changes(task.graph, task.options["edges"])
     db, answer = _loaded(task.graph, "closure")
@@ -147,7 +147,7 @@ def _inventory(task: Task) -> Answer:
 
 
 _CALLED: list[Any] = []
-"""What the function of the rule was given."""
+"""The arguments of the function that the rule calls."""
 
 
 def _orders(db: Any, inventory: Inventory, batch: int, repeat: int) -> list[float]:
