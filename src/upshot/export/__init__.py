@@ -1,5 +1,5 @@
-"""Programs for other database systems: views that those maintain themselves.
+"""Programs for other database systems, which then maintain the views.
 
-Checked programs in; scripts out. `postgres` writes the script, `postgres_rules` a query for each production rule,
-`postgres_terms` names, types, values and conditions. Read them in this order.
+Checked programs in; scripts out. Read `postgres` (the script), `postgres_rules` (a query for each production rule),
+`postgres_terms` (names, types, values and conditions).
 """

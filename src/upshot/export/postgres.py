@@ -29,13 +29,13 @@ from upshot.strategies.production import print_production_rule
 from upshot.strategies.production_rules import ProductionRule, RulePurpose, production
 
 _LONGEST_NAME = 50
-"""Characters of a relation's name: PostgreSQL cuts names off after 63, and ours have endings."""
+"""The longest name of a relation: PostgreSQL truncates names to 63 bytes, and the names of its tables have suffixes."""
 _DELETIONS = (RulePurpose.NEGATED_INSERT, RulePurpose.DELETE)
 _INSERTIONS = (RulePurpose.NEGATED_DELETE, RulePurpose.INSERT)
 
 
 def postgres_script(program: CheckedProgram, schema: str = "upshot") -> str:
-    """The script of a program; `ProgramError` with everything in it that PostgreSQL would compute otherwise."""
+    """The script of a program; `ProgramError` with all features for which PostgreSQL would give other results."""
     findings = ExportFindings()
     _refuse_features(program, findings)
     if findings.found:
@@ -65,7 +65,7 @@ def _refuse_features(program: CheckedProgram, findings: ExportFindings) -> None:
 
 @dataclass(slots=True)
 class _PostgresScript:
-    """The script of a program in normal form; `source` is the program as it was checked."""
+    """The script of a program in normal form; `source` is the checked program."""
 
     program: CheckedProgram
     source: CheckedProgram
@@ -109,7 +109,7 @@ CREATE TABLE {internal}.version (number bigint NOT NULL);
 INSERT INTO {internal}.version VALUES (0);"""
 
     def _relation(self, schema: Schema) -> str:
-        """The table of a relation, those of its changes, and the log of its changes if users see it."""
+        """The table of a relation, those of its changes, and the log of its changes unless it is hidden."""
         tables, columns = self.tables, column_names(schema)
         definitions = column_definitions(schema, self.findings)
         unique = [f"UNIQUE NULLS NOT DISTINCT ({', '.join(columns)})"]
@@ -127,7 +127,7 @@ INSERT INTO {internal}.version VALUES (0);"""
         return "\n".join(lines)
 
     def _guard(self, view: str) -> str:
-        """The trigger that refuses to change a view otherwise than through its base tables."""
+        """The trigger that rejects direct changes of a view."""
         message = text_literal(f"{view} is a view: change its base tables")
         is_processing = "coalesce(current_setting('upshot.processing', true), '') = 'on'"
         body = f"IF NOT {is_processing} THEN RAISE EXCEPTION {message}; END IF;"
@@ -151,19 +151,19 @@ INSERT INTO {internal}.version VALUES (0);"""
     # ---- changes of base tables ---------------------------------------------------------------------
 
     def _capture(self, schema: Schema) -> str:
-        """The triggers that fold what statements do to a base table into its net change."""
+        """The triggers that fold the statements on a base table into its net change."""
         name, rows = schema.name, self.tables.rows(schema.name)
         columns = self.tables.columns(name)
-        was, became = f"SELECT {columns} FROM gone", f"SELECT {columns} FROM come"
+        old, new = f"SELECT {columns} FROM gone", f"SELECT {columns} FROM come"
         steps = {
-            "insert": ("INSERT", "NEW TABLE AS come", [self._fold(name, became, "ins", "del")]),
-            "delete": ("DELETE", "OLD TABLE AS gone", [self._fold(name, was, "del", "ins")]),
+            "insert": ("INSERT", "NEW TABLE AS come", [self._fold(name, new, "ins", "del")]),
+            "delete": ("DELETE", "OLD TABLE AS gone", [self._fold(name, old, "del", "ins")]),
             "update": (
                 "UPDATE",
                 "OLD TABLE AS gone NEW TABLE AS come",
                 [
-                    self._fold(name, f"{was} EXCEPT {became}", "del", "ins"),
-                    self._fold(name, f"{became} EXCEPT {was}", "ins", "del"),
+                    self._fold(name, f"{old} EXCEPT {new}", "del", "ins"),
+                    self._fold(name, f"{new} EXCEPT {old}", "ins", "del"),
                 ],
             ),
         }
@@ -185,7 +185,7 @@ INSERT INTO {internal}.version VALUES (0);"""
         return "\n".join(found)
 
     def _fold(self, relation: str, rows: str, into: str, against: str) -> str:
-        """Rows that were inserted and are deleted again, or the other way round, leave no change."""
+        """Fold changed rows into the net change: an insert and a delete of the same row cancel out."""
         tables = self.tables
         target, other, columns = tables.part(relation, into), tables.part(relation, against), tables.columns(relation)
         return (
@@ -211,8 +211,8 @@ INSERT INTO {internal}.version VALUES (0);"""
         lines = [f"  IF NOT ({' OR '.join(changed) or 'FALSE'}) THEN RETURN; END IF;"]
         lines += ["  -- deletions", *self._fixpoint(component, rules, _DELETIONS, self._take_deletions)]
         for view in component:
-            rows, gone = self.tables.rows(view), self.tables.part(view, "del")
-            lines.append(f"  DELETE FROM {rows} r USING {gone} d WHERE {self.tables.same(view, 'r', 'd')};")
+            rows, deleted = self.tables.rows(view), self.tables.part(view, "del")
+            lines.append(f"  DELETE FROM {rows} r USING {deleted} d WHERE {self.tables.same(view, 'r', 'd')};")
         lines.append("  -- rederivation and insertions")
         lines += self._run(component, [rule for rule in rules if rule.group is RulePurpose.REINSERT])
         lines += self._fixpoint(component, rules, _INSERTIONS, self._take_insertions)
@@ -220,7 +220,7 @@ INSERT INTO {internal}.version VALUES (0);"""
         return self._body(name, "void", "\n".join(lines))
 
     def _start(self, component: Sequence[str], rules: Sequence[ProductionRule]) -> str:
-        """The statements that compute a component from the rows there are."""
+        """The statements that compute a component from the current rows."""
         lines = ["  PERFORM set_config('upshot.processing', 'on', true);"]
         lines += self._run(component, [rule for rule in rules if rule.group is RulePurpose.START])
         lines += self._fixpoint(component, rules, (), self._take_insertions, (RulePurpose.INSERT,))
@@ -236,15 +236,15 @@ INSERT INTO {internal}.version VALUES (0);"""
         take: Callable[[str], list[str]],
         again: Sequence[RulePurpose] | None = None,
     ) -> list[str]:
-        """The rules that lower relations drive, once, and then those that the component itself drives, to the end."""
+        """The rules that lower relations drive, once; then those that the component itself drives, to a fixpoint."""
         chosen = [rule for rule in rules if rule.group in (groups if again is None else again)]
         inner = [rule for rule in chosen if rule.trigger[0] in component]
         lines = self._run(component, [rule for rule in chosen if rule.group in groups and rule not in inner])
-        taken = [line for view in component for line in take(view)]
+        next_wave = [line for view in component for line in take(view)]
         if not inner:
-            return [*lines, *taken]
+            return [*lines, *next_wave]
         waves = " OR ".join(self._has_rows(view, "wave") for view in component)
-        loop = [*taken, f"  EXIT WHEN NOT ({waves});", *self._run(component, inner)]
+        loop = [*next_wave, f"  EXIT WHEN NOT ({waves});", *self._run(component, inner)]
         return [*lines, "  LOOP", *(f"  {line}" for line in loop), "  END LOOP;"]
 
     def _run(self, component: Sequence[str], rules: Sequence[ProductionRule]) -> list[str]:
@@ -256,21 +256,21 @@ INSERT INTO {internal}.version VALUES (0);"""
         return lines
 
     def _take_deletions(self, view: str) -> list[str]:
-        """The rows to delete that are there and were not deleted yet are the next wave."""
+        """The next wave: the rows to delete that exist and were not deleted yet."""
         return self._take(view, "", "NOT ", "del")
 
     def _take_insertions(self, view: str) -> list[str]:
-        """The rows to insert that are not there are the next wave."""
+        """The next wave: the rows to insert that do not exist."""
         wave = self.tables.part(view, "wave")
         return [*self._take(view, "NOT ", None, "ins"), f"  INSERT INTO {self.tables.rows(view)} SELECT * FROM {wave};"]
 
-    def _take(self, view: str, is_there: str, is_taken: str | None, into: str) -> list[str]:
+    def _take(self, view: str, exists: str, is_new: str | None, into: str) -> list[str]:
         tables = self.tables
         following, wave, target = (tables.part(view, part) for part in ("next", "wave", into))
         same = f"WHERE {tables.same(view, 'r', 'n')}"
-        condition = f"{is_there}EXISTS (SELECT 1 FROM {tables.rows(view)} r {same})"
-        if is_taken is not None:
-            condition += f" AND {is_taken}EXISTS (SELECT 1 FROM {target} r {same})"
+        condition = f"{exists}EXISTS (SELECT 1 FROM {tables.rows(view)} r {same})"
+        if is_new is not None:
+            condition += f" AND {is_new}EXISTS (SELECT 1 FROM {target} r {same})"
         return [
             f"  DELETE FROM {wave};",
             f"  INSERT INTO {wave} SELECT DISTINCT {tables.columns(view, 'n')} FROM {following} n WHERE {condition};",
@@ -279,7 +279,7 @@ INSERT INTO {internal}.version VALUES (0);"""
         ]
 
     def _net(self, view: str) -> str:
-        """Rows that were deleted and inserted again have not changed."""
+        """Remove rows from the change that were deleted and inserted again."""
         tables = self.tables
         inserted, deleted = tables.part(view, "ins"), tables.part(view, "del")
         return (
@@ -311,7 +311,7 @@ INSERT INTO {internal}.version VALUES (0);"""
         return "\n".join(
             [
                 self._body("begin", "void", begin),
-                "-- Brings all views up to date; at the end of a transaction this happens by itself.",
+                "-- Updates all views. A transaction calls it at its end.",
                 _function(visible, "void", process),
                 self._body("at_commit", "trigger", f"  PERFORM {visible};\n  RETURN NULL;"),
                 f"CREATE CONSTRAINT TRIGGER upshot_at_commit AFTER INSERT ON {internal}.pending"
@@ -327,7 +327,7 @@ INSERT INTO {internal}.version VALUES (0);"""
             yield f"  IF {found} THEN RAISE {level} {message} USING ERRCODE = 'integrity_constraint_violation'; END IF;"
 
     def _log(self) -> Iterator[str]:
-        """The net changes of a processing point, under its number."""
+        """Log the net changes of a processing point, under its number."""
         shown = [name for name in self.program.schemas if self._is_shown(name)]
         changed = " OR ".join(self._has_rows(name, part) for name in shown for part in ("ins", "del"))
         if not shown:
@@ -349,13 +349,13 @@ INSERT INTO {internal}.version VALUES (0);"""
 
 
 def _function(called: str, returns: str, body: str) -> str:
-    """A function that runs with the rights of its owner, so that writers need none on views."""
+    """A function that runs with the rights of its owner: writers of base tables need no rights on views."""
     rights = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
     return f"CREATE FUNCTION {called} RETURNS {returns} LANGUAGE plpgsql {rights} AS {_dollars(body)};"
 
 
 def _dollars(body: str) -> str:
-    """A block in quotes that do not occur in it."""
+    """A dollar-quoted block, with a tag that does not occur in it."""
     tag, number = "$upshot$", 0
     while tag in body:
         number += 1

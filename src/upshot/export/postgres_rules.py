@@ -1,8 +1,8 @@
 """Production rules as queries of PostgreSQL. [Ceri & Widom 1994]
 
-A rule reads its driver from a table of changed rows, every other relation as it is, or as it was: without the rows that
-were inserted, with those that were deleted. Views of the same component are read from their tables: these hold the old
-rows while rows are deleted, and grow while rows are inserted.
+A rule reads its driver from a table of changed rows, and every other relation in its new or old state; the old state is
+without the inserted rows and with the deleted ones. Views of the same component are read from their tables, which have
+the old rows during deletions and the new ones during insertions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from upshot.syntax.ast import Aggregate, And, Atom, Comparison, Constant, Not, T
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """The names of the tables of a program: relations stand in one schema, their changes in another."""
+    """The names of the tables of a program: relations in one schema, their changes in another."""
 
     schemas: Mapping[str, Schema]
     visible: str
@@ -31,7 +31,7 @@ class TableNames:
         return f"{quoted(self.visible)}.{quoted(relation)}"
 
     def part(self, relation: str, part: str) -> str:
-        """The table of its changes: `ins`, `del`, or `next` and `wave` while its component is computed."""
+        """A table of changes: `ins`, `del`; `next` and `wave` are used while its component is computed."""
         return f"{quoted(self.internal)}.{quoted(f'{relation}__{part}')}"
 
     def columns(self, relation: str, alias: str = "") -> str:
@@ -39,7 +39,7 @@ class TableNames:
         return ", ".join(prefix + name for name in column_names(self.schemas[relation]))
 
     def same(self, relation: str, left: str, right: str) -> str:
-        """The condition that two rows of a relation are the same; NULL is the same as NULL."""
+        """The condition that two rows of a relation are equal; NULL equals NULL."""
         schema = self.schemas[relation]
         nullable = [column.type.nullable for column in schema.columns] or [False]
         pairs = zip(column_names(schema), nullable, strict=True)
@@ -60,7 +60,7 @@ def _equals(nullable: bool) -> str:
 
 
 def rule_query(rule: ProductionRule, component: Sequence[str], tables: TableNames, findings: ExportFindings) -> str:
-    """The rows that a rule derives, each once."""
+    """A query for the distinct rows that a rule derives."""
     if rule.group is RulePurpose.REINSERT:
         query = _Select(rule.source, component, tables, findings)
         query.literals(rule.source.body)
@@ -74,7 +74,7 @@ def rule_query(rule: ProductionRule, component: Sequence[str], tables: TableName
 
 @dataclass(slots=True)
 class _Select:
-    """A SELECT that is put together literal by literal."""
+    """A SELECT, built literal by literal."""
 
     clause: Clause
     component: Sequence[str]
@@ -117,7 +117,7 @@ class _Select:
                 return self.tables.rows(relation)
 
     def _matches(self, atom: Atom, alias: str, *, bind: bool) -> list[str]:
-        """The conditions on the columns of an atom; NULL joins with nothing."""
+        """The conditions on the columns of an atom; NULL does not join."""
         found = []
         names = column_names(self.tables.schemas[atom.relation])
         for name, term in zip(names, atom.args, strict=False):
@@ -131,7 +131,7 @@ class _Select:
         return found
 
     def _binds(self, literal: Literal) -> bool:
-        """Bind the variable of an equation whose other side is known; a value that is NULL satisfies no equation."""
+        """Bind the variable of an equation whose other side is bound; NULL satisfies no equation."""
         if not (isinstance(literal, Comparison) and literal.op == "="):
             return False
         for target, value in ((literal.left, literal.right), (literal.right, literal.left)):
@@ -178,7 +178,7 @@ class _Select:
         return f"(SELECT {inner.fold(term, target)} FROM {self._table(atom)} g WHERE {where})"
 
     def is_among(self, rows: str) -> None:
-        """Keep only heads that are rows of a table, NULL included."""
+        """Restrict the heads to rows of a table; NULL equals NULL."""
         relation = self.clause.head.relation
         self.sources.append(f"{rows} d")
         schema = self.tables.schemas[relation]

@@ -1,4 +1,4 @@
-"""Names, types, values and conditions of a program as PostgreSQL writes them."""
+"""Names, types, values and conditions of a program in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPERATORS = {
     "%": (Kind.NUMBER,),
     "cat": (Kind.SYMBOL,),
 }
-"""Functions between two values, and the kinds for which PostgreSQL computes the same."""
+"""Functions with an operator, and the kinds for which PostgreSQL has the same results."""
 _SPELLED = {"cat": "||"}
 _COMPARISONS = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _AGGREGATES = {"count": (), "sum": (Kind.NUMBER, Kind.DECIMAL), "min": (), "max": ()}
@@ -43,13 +43,13 @@ PRESENT = "present"
 
 @dataclass(slots=True)
 class ExportFindings:
-    """Everything of a program that cannot be exported, collected."""
+    """Collects the features of a program that cannot be exported."""
 
     found: list[Diagnostic] = field(default_factory=list)
 
-    def refuse(self, what: str, span: Span | None, help: str) -> str:
-        """A stand-in text; the script is never written."""
-        finding = Diagnostic("not-exported", f"{what} cannot be exported to PostgreSQL", span, help=help)
+    def refuse(self, feature: str, span: Span | None, help: str) -> str:
+        """Add a finding. Returns a placeholder text, since no script is written."""
+        finding = Diagnostic("not-exported", f"{feature} cannot be exported to PostgreSQL", span, help=help)
         if finding not in self.found:
             self.found.append(finding)
         return "NULL"
@@ -65,12 +65,12 @@ def quoted(name: str) -> str:
 
 
 def column_names(schema: Schema) -> list[str]:
-    """The names of its columns in PostgreSQL; a table has at least one."""
+    """The names of the columns in PostgreSQL, where a table has at least one."""
     return [quoted(column.name) for column in schema.columns] or [PRESENT]
 
 
 def column_definitions(schema: Schema, findings: ExportFindings) -> list[str]:
-    """The columns as `CREATE TABLE` takes them."""
+    """The columns of `CREATE TABLE`."""
     if not schema.columns:
         return [f"{PRESENT} boolean NOT NULL DEFAULT true CHECK ({PRESENT})"]
     found = []
@@ -121,14 +121,14 @@ def _constant_type(type: Type) -> str:
 
 
 def text_literal(text: str) -> str:
-    """Text in quotes; a backslash stands for itself whatever the server's setting is."""
+    """A text literal that does not depend on the server's setting for backslashes."""
     doubled = text.replace("'", "''")
     return f" E'{doubled.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{doubled}'"
 
 
 @dataclass(slots=True)
 class Expressions:
-    """Terms of one clause: `columns` are the expressions that its variables stand for."""
+    """Terms of a clause; `columns` has an expression for each bound variable."""
 
     types: Mapping[str, Type]
     findings: ExportFindings
@@ -156,7 +156,7 @@ class Expressions:
                 return Type(Kind.NUMBER)
 
     def text(self, term: Term) -> str:
-        """The expression that a term stands for."""
+        """The expression of a term."""
         match term:
             case Variable(name):
                 return self.columns[name]
@@ -183,8 +183,8 @@ class Expressions:
             return f"({texts[0]})::text"
         if kind in _OPERATORS.get(name, ()):
             return "(" + f" {_SPELLED.get(name, name)} ".join(texts) + ")"
-        what = f"function `{name}` on `{kind.value}`"
-        return self.findings.refuse(what, self.span, f"compute it before rows are inserted; supported: {SUPPORTED}")
+        feature = f"function `{name}` on `{kind.value}`"
+        return self.findings.refuse(feature, self.span, f"compute it before rows are inserted; supported: {SUPPORTED}")
 
     def comparison(self, literal: Comparison) -> str:
         """A condition, which is not true where one side is NULL."""
@@ -210,9 +210,9 @@ class Expressions:
         kinds = _AGGREGATES.get(term.function)
         refused = kinds is None or (kinds and type.kind not in kinds) or type.kind is Kind.BOOLEAN
         if refused or (term.target is not None and type.nullable):
-            what = f"aggregate `{term.function}` over `{type}`"
+            feature = f"aggregate `{term.function}` over `{type}`"
             return self.findings.refuse(
-                what, self.span, f"leave the view out of the exported program; supported: {SUPPORTED}"
+                feature, self.span, f"leave the view out of the exported program; supported: {SUPPORTED}"
             )
         if term.target is None:
             return "count(*)"

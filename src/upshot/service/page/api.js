@@ -1,4 +1,4 @@
-// All that the page knows comes through here: the same routes, scopes and errors that every client has.
+// Requests of the page. It uses the same routes, scopes and errors as every client.
 
 export class Problem extends Error {
   constructor(status, error) {
@@ -31,7 +31,7 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
   throw new Problem(answer.status, error);
 }
 
-// Whole numbers that JavaScript would round stay exact, here and on the way back. Where there are none, trees may be as deep as they like.
+// Integers that JavaScript would round become BigInt, and are sent back exactly. A text without long integers is parsed without a reviver, which allows deep trees.
 export function parse(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
   return JSON.parse(text, (key, value, context) => (typeof value === "number" && /^-?\d+$/.test(context?.source ?? "") && !Number.isSafeInteger(value) ? BigInt(context.source) : value));

@@ -1,4 +1,4 @@
-// A transaction by hand: what it would do is shown before it is done.
+// A form for a transaction, with a preview of its effects.
 
 import { ask } from "./api.js";
 import { h, show, value, number, plural, empty, problem, tell } from "./dom.js";
@@ -77,7 +77,7 @@ export function cell(text, type) {
 
 const SHAPES = { number: /^\s*-?\d+\s*$/, unsigned: /^\s*\d+\s*$/, boolean: /^(true|false)$/, date: /^\d{4}-\d\d-\d\d$/, decimal: /^\s*-?\d+(\.\d+)?\s*$/, float: /^\s*(-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|NaN|-?Infinity)\s*$/i };
 
-/* What is wrong with a text as a value of a column, in words; nothing if it may do. */
+/* The reason why a text is not a value of a column, or nothing. */
 function misfit(text, column) {
   const kind = column.type.replace("?", "").replace(/\(.*/, "");
   if (cell(text, column.type) === null) return column.type.endsWith("?") ? "" : `${column.name} is blank, but must be a ${kind}`;
@@ -85,7 +85,7 @@ function misfit(text, column) {
   return "";
 }
 
-/* Marks the fields without a value of their column and focuses the first. Returns what is wrong with it, or nothing. */
+/* Mark the fields without a value of their column and focus the first; return its problem, or nothing. */
 export function firstMisfit(fields, columns) {
   const inputs = [...fields.querySelectorAll("input")];
   const words = inputs.map((input, i) => misfit(input.value, columns[i]));

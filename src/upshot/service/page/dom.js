@@ -1,4 +1,4 @@
-// Elements are made here, always from text: nothing that a database holds is ever read as markup.
+// Creates elements from text only: data is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,10 +32,10 @@ export function value(cell) {
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
-// Test whether it is a fresh value, or follows from one.
+// Test whether a cell is a fresh value, or computed from one.
 const isOpen = (cell) => Boolean(cell?.placeholder ?? cell?.formula);
 
-// A row as programs write it, if its columns are known; as JSON has it otherwise.
+// A row in the syntax of programs if its columns are known, otherwise as JSON.
 export function fact(name, row, columns = []) {
   return `${name}(${row.map((cell, place) => spelled(cell, columns[place]?.type)).join(", ")})`;
 }
@@ -77,7 +77,7 @@ export function openDialog(title, ...children) {
   return dialog;
 }
 
-// A row or box that is opened by a click or by Enter, or does more by other keys. The key is taken away, or what gets the focus would have it.
+// Attributes of a row or box that a click or Enter opens; `more` has functions of other keys. Without preventDefault, the element that gets the focus would receive the key.
 export const opens = (open, more = {}) => ({
   tabindex: 0,
   onclick: open,

@@ -1,10 +1,10 @@
-// A binary relation as a graph. Nodes repel, edges pull; the start is a circle, so the same rows give the same picture. Its components stand side by side.
+// A binary relation as a force-directed graph. The start is a circle, so the same rows give the same picture. Components are placed side by side.
 
 import { h, s, value, number } from "./dom.js";
 
 const MOST = 300, ROUNDS = 220, APART = 110, GAP = 40;
 const LETTER = 7.6, LONGEST = 40;
-// The smallest paper: a graph of few nodes is not blown up, and on a narrow screen it is not shrunk.
+// The smallest drawing area: a small graph is not enlarged, and is not reduced on a narrow screen.
 const HIGH = 460;
 const wide = () => Math.min(760, Math.max(innerWidth - 40, 300));
 
@@ -31,14 +31,14 @@ function componentsOf(nodes, edges) {
     if (seen.has(first)) continue;
     const members = [first];
     seen.add(first);
-    // The list grows while it is walked.
+    // The list grows during the iteration.
     for (const node of members) for (const other of near.get(node)) if (!seen.has(other)) { seen.add(other); members.push(other); }
     found.push({ nodes: members, edges: edges.filter((edge) => members.includes(edge.from)) });
   }
   return found.sort((a, b) => b.nodes.length - a.nodes.length);
 }
 
-// The component with its nodes in place, and the paper it takes with its labels.
+// Place the nodes of a component; return its area, labels included.
 function settled({ nodes, edges }) {
   const radius = (APART * nodes.length) / (2 * Math.PI);
   nodes.forEach((node, i) => {
@@ -65,7 +65,7 @@ function settled({ nodes, edges }) {
   return { nodes, left, top, width, height };
 }
 
-// In rows, each as wide as makes the whole about as wide as the screen.
+// Arrange the components in rows that are about as wide as the screen.
 function pack(parts) {
   const area = parts.reduce((sum, part) => sum + (part.width + GAP) * (part.height + GAP), 0);
   const room = Math.max(...parts.map((part) => part.width), Math.sqrt((area * wide()) / HIGH));

@@ -1,4 +1,4 @@
-// Which section is open, what is known of the program, keys and theme.
+// The open section, the state of the program, keys and theme.
 
 import { ask, parse } from "./api.js";
 import { h, show, byId, number, openDialog, tell } from "./dom.js";
@@ -104,7 +104,7 @@ function sidebar() {
   if (had) { input.focus(); input.setSelectionRange(filter.length, filter.length); }
 }
 
-// On a narrow screen the list is folded away until somebody asks for it.
+// On a narrow screen the list is hidden until the user opens it.
 function unfold(open) {
   byId("side").classList.toggle("unfolded", open);
   byId("list").setAttribute("aria-expanded", String(open));
@@ -119,7 +119,7 @@ function entry(relation) {
     h("span", { title: relation.name }, relation.name), h("span", { class: `count${bad ? " bad" : ""}` }, size)));
 }
 
-// What the address names: a section, and in it a relation and what of it.
+// The parts of the address: a section, a relation, and details.
 const place = () => (location.hash || "#/").split("/").map(decodeURIComponent).slice(1);
 
 let turn = 0;
@@ -190,7 +190,7 @@ byId("keys").addEventListener("click", help);
 byId("leave").addEventListener("click", leave);
 addEventListener("hashchange", route);
 addEventListener("keydown", keys);
-// A browser keeps a page that was left, with its streams, and opens six connections to a server in all.
+// A browser keeps a left page with its streams, and opens only six connections to a server.
 addEventListener("pagehide", () => { source?.close(); open.close(); });
 addEventListener("pageshow", (event) => { if (event.persisted) start(); });
 start();

@@ -1,9 +1,9 @@
-// The dependency network, base relations on the left, with the wave of the last transaction on it. The server lays it out, as `upshot explain --svg` draws it.
+// The dependency network, base relations on the left, with the changes of the last transaction. The server computes the layout, the same as for `upshot explain --svg`.
 
 import { ask } from "./api.js";
 import { h, s, show, number, plural, empty, opens } from "./dom.js";
 
-// Of the natural size: what is smaller could not be read, and scrolls instead.
+// Fractions of the natural size. Below the smallest, the drawing scrolls.
 const SMALLEST = 0.7, LARGEST = 1.4;
 
 export async function networkSection(place, state) {

@@ -74,7 +74,7 @@ class Section {
     return [...this.fields.querySelectorAll("input")].map((input, i) => cell(input.value, this.current().columns[i].type));
   }
 
-  /* Whether every field holds a value of its column; the first that does not is reported at once. */
+  /* Test whether every field has a value of its column; report the first that does not. */
   fits() {
     const wrong = firstMisfit(this.fields, this.current().columns);
     if (wrong) show(this.result, problem({ message: wrong, help: "fill it in, then choose “should be true” or “should be false”" }));
@@ -127,7 +127,7 @@ class Section {
     } catch (error) {
       failure = error;
     }
-    // A newer search has the section: a late answer is dropped.
+    // A newer search was started: ignore this answer.
     if (mine !== this.turn) return;
     this.answer = answer;
     this.find.disabled = false;

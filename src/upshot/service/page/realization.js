@@ -1,4 +1,4 @@
-// One realization as a card: base changes, values that are open, effects, and a way to commit it.
+// One realization as a card: base changes, placeholders, effects, and a button that commits it.
 
 import { ask } from "./api.js";
 import { h, show, fact, plural, problem, spelled, tell } from "./dom.js";
@@ -76,7 +76,7 @@ function withValues(facts, inputs) {
   return Object.fromEntries(Object.entries(facts).map(([name, rows]) => [name, rows.map(filled)]));
 }
 
-// What to look at first if values were filled in and the change is refused.
+// The hint for a rejected change with chosen values.
 function unmet(way) {
   return way.conditions.length ? `Valid values satisfy ${way.conditions.join(" and ")}.` : "";
 }

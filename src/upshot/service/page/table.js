@@ -1,4 +1,4 @@
-// A relation as a table: a page of its rows, what came and went marked as it happens.
+// A relation as a table: a page of its rows, with inserted and deleted rows marked as they change.
 
 import { ask, parse, path } from "./api.js";
 import { h, show, byId, value, number, plural, empty, problem, opens } from "./dom.js";
@@ -9,7 +9,7 @@ const PAGE = 200;
 const LATEST = 60;
 const STAYS = 12000;
 const SETTLES = 150;
-// Characters of a cell from which on it may be cut.
+// Longer cells, in characters, may be cut off.
 const WIDE = 38;
 
 export async function viewSection(place, state, name, mode) {
@@ -23,7 +23,7 @@ export async function viewSection(place, state, name, mode) {
   return section;
 }
 
-// The order of the server's pages: the chosen column first; NULL below all, text by its code points.
+// The order of the server's pages: the chosen column first; NULL before all values, text by code points.
 function before(a, b, column = 0, descends = false) {
   for (const i of [column, ...a.keys()]) {
     if (JSON.stringify(a[i]) === JSON.stringify(b[i])) continue;
@@ -70,7 +70,7 @@ class Section {
     else if (this.state.subscribes && !this.unfollowed()) this.listen();
   }
 
-  // Why nobody can follow it: then its rows are read again after each commit. A part may be followed where the whole is not.
+  // The reason why the relation cannot be followed, if it cannot: its rows are then read again after each commit. A selection can be followed even if the whole relation cannot.
   unfollowed() {
     const why = this.relation.unfollowed;
     return why && !(this.where && why.code === "not-reported") ? why : null;
@@ -97,7 +97,7 @@ class Section {
     this.drawBody();
   }
 
-  // A slider through the versions that can be read; none where the past is not kept.
+  // A slider of the versions that can be read, if there are earlier ones.
   drawPast() {
     const { first } = this.relation, last = this.state.version;
     if (first === null || first === undefined || first >= last) return show(this.past);
@@ -116,7 +116,7 @@ class Section {
     h("output", { id: "at", for: "version" }, said), h("button", { hidden: this.at === null, onclick: () => this.look(this.state.version) }, "now"));
   }
 
-  // Only the last place of a slider that is drawn is asked for.
+  // Only the final position of the slider is requested.
   look(version) {
     this.at = version >= this.state.version ? null : version;
     this.time = null;
@@ -140,7 +140,7 @@ class Section {
     this.latest.unshift({ row, sign, version });
   }
 
-  // Whether the row stands on this page: before its end, and after its beginning unless it is the first.
+  // Test whether the row belongs to this page: before its end and, unless it is the first page, after its beginning.
   belongs(row) {
     const first = this.rows[0], last = this.rows[this.rows.length - 1];
     return (this.next === null || (last && this.isBefore(row, last))) && (!this.after || (first && this.isBefore(first, row)));
@@ -151,7 +151,7 @@ class Section {
     return before(row, other, Math.max(column, 0), this.order.startsWith("-"));
   }
 
-  // A first click on a column sorts by it, a second one the other way round, a third one as at the beginning.
+  // The first click on a column sorts by it, the second one in descending order, the third one restores the order of the server.
   sort(name) {
     this.order = this.order === name ? `-${name}` : this.order === `-${name}` ? "" : name;
     this.before = [];

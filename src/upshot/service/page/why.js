@@ -1,4 +1,4 @@
-// Why a row holds or does not, was inserted or deleted: its derivation, as a tree that can be folded.
+// Why a row is present or missing, or was inserted or deleted: a derivation as a tree that can be folded.
 
 import { ask, path } from "./api.js";
 import { h, show, fact, number, openDialog, plural, problem, empty } from "./dom.js";
@@ -115,7 +115,7 @@ const NOTES = {
 };
 const SIGNS = { came: ["plus", "+ "], went: ["minus", "− "] };
 
-/* Every so many levels a part waits to be opened: browsers do not draw what is nested thousands deep. */
+/* Every OPEN_DEPTH levels a subtree is closed until the user opens it: browsers do not draw thousands of nested levels. */
 function node(found, depth = 1) {
   const premises = found.premises ?? [];
   const [tone, sign] = SIGNS[found.change] ?? [];
