@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.service.served_process import PATIENCE
-from upshot.service.writing.searches import Search
+from upshot.service.writing.searches import SlicedSearch
 
 LONGEST = 1.5
 """Seconds that a moment of a search may take of the processor."""
@@ -21,7 +21,7 @@ class Turn:
     """One moment of a search: seconds of the processor that it took, whether somebody had to wait for it, and whether
     the time of the search was up when it began."""
 
-    hunt: Search
+    hunt: SlicedSearch
     seconds: float
     on_writer: bool
     is_late: bool
@@ -30,16 +30,16 @@ class Turn:
 def watched_turns(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:
     """Those of all searches from now on."""
     turns: list[Turn] = []
-    run_slice = Search.run_slice
+    run_slice = SlicedSearch.run_slice
 
-    def watched(hunt: Search, is_wanted: object) -> bool:
+    def watched(hunt: SlicedSearch, is_wanted: object) -> bool:
         is_late, on_writer, began = time.monotonic() > hunt._ends, not hunt.is_alone, time.thread_time()
         try:
             return run_slice(hunt, is_wanted)  # type: ignore[arg-type]
         finally:
             turns.append(Turn(hunt, time.thread_time() - began, on_writer, is_late))
 
-    monkeypatch.setattr(Search, "run_slice", watched)
+    monkeypatch.setattr(SlicedSearch, "run_slice", watched)
     return turns
 
 

@@ -96,15 +96,15 @@ from upshot.service.server import listen, serve
 from upshot.service.service import Service
 from upshot.service.settings import RequestBounds, Settings
 
-from upshot.service.writing.searches import Search
+from upshot.service.writing.searches import SlicedSearch
 
-run_slice, told = Search.run_slice, set()
+run_slice, told = SlicedSearch.run_slice, set()
 def tell(hunt, is_wanted):
     if id(hunt) not in told:
         told.add(id(hunt))
         print("searches", flush=True)
     return run_slice(hunt, is_wanted)
-Search.run_slice = tell
+SlicedSearch.run_slice = tell
 
 settings = Settings(port=0, grace=30.0, bounds=RequestBounds(seconds=600.0))
 with listen(settings) as bound:

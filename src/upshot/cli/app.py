@@ -15,7 +15,7 @@ from typer.main import get_command
 from upshot.cli.options import RequestCommand, command
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command: its function as `module.function` in `cli.commands`, its help, and the class that parses it."""
 
     function: str
@@ -25,65 +25,73 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("demo.demo", "Run a demo: commit transactions on generated data."),
-    "check": Entry("check.check", "Report all errors and warnings of a program."),
-    "run": Entry("run.run", "Evaluate a program: read fact files, write output relations."),
-    "watch": Entry("watch.watch", "Commit transactions one by one and print their view changes."),
-    "rewrite": Entry("rewrite.rewrite", "Print the rules that compute the changes of views."),
-    "export": Entry(
+    "demo": CommandEntry("demo.demo", "Run a demo: commit transactions on generated data."),
+    "check": CommandEntry("check.check", "Report all errors and warnings of a program."),
+    "run": CommandEntry("run.run", "Evaluate a program: read fact files, write output relations."),
+    "watch": CommandEntry("watch.watch", "Commit transactions one by one and print their view changes."),
+    "rewrite": CommandEntry("rewrite.rewrite", "Print the rules that compute the changes of views."),
+    "export": CommandEntry(
         "export.export", "Print a PostgreSQL script that maintains the views. It creates tables and triggers."
     ),
-    "explain": Entry("explain.explain", "Explain how each view is maintained. Also print when each active rule fires."),
-    "why": Entry("why.why", "Print the derivation of a row, down to base facts."),
-    "why-not": Entry(
+    "explain": CommandEntry(
+        "explain.explain", "Explain how each view is maintained. Also print when each active rule fires."
+    ),
+    "why": CommandEntry("why.why", "Print the derivation of a row, down to base facts."),
+    "why-not": CommandEntry(
         "why.why_not",
         "Print why a row is missing, and which changes insert it. For each rule, print the literals that fail.",
     ),
-    "why-changed": Entry("why.why_changed", "Print the derivation that a row gained or lost in a commit."),
-    "what-if": Entry(
+    "why-changed": CommandEntry("why.why_changed", "Print the derivation that a row gained or lost in a commit."),
+    "what-if": CommandEntry(
         "what_if.what_if",
         "Print the effects of a transaction without committing it. The effects are view changes, violations and rule "
         "firings.",
         RequestCommand,
     ),
-    "update": Entry("realizations.update", "Find base changes that insert or delete rows of views.", RequestCommand),
-    "repairs": Entry(
+    "update": CommandEntry(
+        "realizations.update", "Find base changes that insert or delete rows of views.", RequestCommand
+    ),
+    "repairs": CommandEntry(
         "realizations.repairs",
         "Find base changes that repair constraint violations. These are the violations of the stored rows, or those of "
         "a rejected transaction.",
         RequestCommand,
     ),
-    "models": Entry(
+    "models": CommandEntry(
         "models.models",
         "Print the perfect models of a program. Its rules may have alternatives in heads, as in `s(X) | t(X) :- r(X).`",
     ),
-    "verify": Entry("verify.verify", "Recompute every view and compare it with the stored rows."),
-    "query": Entry("query.query", "Print the answers to a query."),
-    "init": Entry("stores.init", "Create a database directory."),
-    "warm": Entry("stores.warm", "Compile the engine now, so that later runs start faster."),
-    "backup": Entry("stores.backup", "Copy a database directory as of one commit. The database may be in use."),
-    "accept-loss": Entry(
+    "verify": CommandEntry("verify.verify", "Recompute every view and compare it with the stored rows."),
+    "query": CommandEntry("query.query", "Print the answers to a query."),
+    "init": CommandEntry("stores.init", "Create a database directory."),
+    "warm": CommandEntry("stores.warm", "Compile the engine now, so that later runs start faster."),
+    "backup": CommandEntry("stores.backup", "Copy a database directory as of one commit. The database may be in use."),
+    "accept-loss": CommandEntry(
         "stores.accept_loss",
         "Continue a damaged database from its last readable version. Later commits are lost. Use it after the error "
         "`store-damaged`.",
     ),
-    "repl": Entry("repl.repl", "Start an interactive session for rules, changes and queries."),
-    "follow": Entry(
+    "repl": CommandEntry("repl.repl", "Start an interactive session for rules, changes and queries."),
+    "follow": CommandEntry(
         "follow.follow",
         "Print a served view, then the changes of each commit. Set UPSHOT_TOKEN if the service needs a token.",
     ),
-    "serve": Entry("serve.serve", "Serve views over HTTP. Accept transactions and send exact changes to subscribers."),
-    "token": Entry(
+    "serve": CommandEntry(
+        "serve.serve", "Serve views over HTTP. Accept transactions and send exact changes to subscribers."
+    ),
+    "token": CommandEntry(
         "serve.token", "Create a token for `upshot serve`. It is printed once; the file stores only its hash."
     ),
-    "bench": Entry(
+    "bench": CommandEntry(
         "bench.bench",
         "Run the benchmarks of a source checkout. Other arguments are passed to them.",
         settings={"allow_extra_args": True, "ignore_unknown_options": True},
     ),
 }
 PIPELINE_COMMANDS = {
-    "run": Entry("pipeline.run", "Run a pipeline until stopped. Each batch is one transaction, applied exactly once."),
+    "run": CommandEntry(
+        "pipeline.run", "Run a pipeline until stopped. Each batch is one transaction, applied exactly once."
+    ),
 }
 
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -93,7 +101,7 @@ _OPTIONS: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
 class LazyCommand(TyperCommand):
     """A command whose module is imported when it runs or prints its own help."""
 
-    def __init__(self, name: str, entry: Entry) -> None:
+    def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, help=entry.help)
         self._entry = entry
 

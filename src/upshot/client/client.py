@@ -46,7 +46,7 @@ from upshot.core.search_bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FollowedSubject:
     """The subject of a subscription: a view, or the part of it that `where` selects; or a query with parameters."""
 
     view: str
@@ -76,7 +76,7 @@ class Following:
         self,
         requests: Requests,
         schema: Callable[[str], Schema],
-        subject: Subject,
+        subject: FollowedSubject,
         every: float | None,
         silence: float,
         largest: int,
@@ -549,7 +549,7 @@ class Client:
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise UsageError("`limit` must be a non-negative integer", code="wrong-argument", help="as in limit=100")
         bound = {name: json_value(value, f"parameter `{name}`") for name, value in parameters.items()}
-        subject = Subject(view, where, bound if bound or not _NAME.fullmatch(view) else None)
+        subject = FollowedSubject(view, where, bound if bound or not _NAME.fullmatch(view) else None)
         following = Following(self._requests, self._schema, subject, every, silence, self._largest, on_trouble)
         callback = on_change if on_change is None else _filtered(on_change, events, limit)
         return following.copy(since, callback, state, self._retry_for)

@@ -40,7 +40,7 @@ from upshot.service.wire.shapes import (
     answer_of,
     body_of,
 )
-from upshot.service.writing.searches import Search
+from upshot.service.writing.searches import SlicedSearch
 
 router = APIRouter(tags=["transactions"], responses=ERRORS, default_response_class=Response)
 
@@ -85,11 +85,11 @@ async def realizations(request: Request) -> Response:
     if (at := body.at) is not None:
         then = await service.writer.between_commits(lambda: past_database(service.database, at))
 
-    def start() -> Search:
+    def start() -> SlicedSearch:
         bounds = service.settings.bounds
         most = None if body.side_effect_free_first else body.limit
         seconds = min(bounds.seconds, body.bounds.seconds)
-        return Search(then, begin, seconds, most, bounds.rows, rows_shown(scopes))
+        return SlicedSearch(then, begin, seconds, most, bounds.rows, rows_shown(scopes))
 
     found = await service.searches.run(start, request.is_disconnected)
     return await service.run_read(lambda: json_response(_answer(found, requested[0], body, scopes)))
@@ -282,7 +282,7 @@ def require_reach(relations: Collection[str], database: Database, scopes: Scopes
 # ---- the answer -----------------------------------------------------------------------------------
 
 
-def _answer(found: Search, goal: Goal, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
+def _answer(found: SlicedSearch, goal: Goal, body: RealizationsBody, scopes: Scopes) -> dict[str, Any]:
     listing = [each.as_dict(scopes.may_read) for each in found.found]
     status, reason = found.status, found.reason
     unbounded = list(filter(scopes.may_read, found.unbounded))

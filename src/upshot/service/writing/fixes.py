@@ -18,7 +18,7 @@ from upshot.service.routes.realizations import require_reach, rows_shown
 from upshot.service.service import Service
 from upshot.service.wire.answers import listed
 from upshot.service.wire.errors import RequestError
-from upshot.service.writing.searches import Search
+from upshot.service.writing.searches import SlicedSearch
 
 _PASSING = ("too-busy", "too-many-rows")
 """Errors of the search after which the answer has no fixes."""
@@ -102,9 +102,9 @@ async def _search(
         answers.append(answer)
         return found
 
-    def search() -> Search:
+    def search() -> SlicedSearch:
         seconds = usual_seconds(database.placement) if fixes.seconds is None else fixes.seconds
-        return Search(database, begin, min(seconds, bounds.seconds), count, bounds.rows, rows_shown(scopes))
+        return SlicedSearch(database, begin, min(seconds, bounds.seconds), count, bounds.rows, rows_shown(scopes))
 
     try:
         found = await service.searches.run(search, is_disconnected)
@@ -124,7 +124,7 @@ class _NoSearchError(Exception):
     """In this version, no fixes are searched for."""
 
 
-def _part(found: Search, key: tuple[str, Row], scopes: Scopes) -> Failure:
+def _part(found: SlicedSearch, key: tuple[str, Row], scopes: Scopes) -> Failure:
     listed_fixes = [fix_part(each, scopes.may_read) for each in found.found]
     part = fixes_part(listed_fixes, found.status, found.reason)
     return replace(part, details={**part.details, "request": {"insert": {key[0]: listed([key[1]])}, "delete": {}}})

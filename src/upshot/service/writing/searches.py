@@ -50,7 +50,7 @@ Begin = Callable[[Database], Realizations]
 
 
 @dataclass(slots=True)
-class Search:
+class SlicedSearch:
     """A search with its restarts. `most` is the number of requested realizations, `rows` the number of rows that they
     may change in total, as counted by `counted`."""
 
@@ -197,7 +197,9 @@ class Searches:
         """End the searches that run in copies: they are interrupted when the service stops."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    async def run(self, start: Callable[[], Search], is_disconnected: Callable[[], Awaitable[bool]]) -> Search:
+    async def run(
+        self, start: Callable[[], SlicedSearch], is_disconnected: Callable[[], Awaitable[bool]]
+    ) -> SlicedSearch:
         """Start a search when there is room for it, and run it to its end or until the client disconnects."""
         async with self._turn():
             search = start()
@@ -208,7 +210,7 @@ class Searches:
                     break
         return search
 
-    async def _slice(self, search: Search) -> bool:
+    async def _slice(self, search: SlicedSearch) -> bool:
         service = self._service
         if not search.is_alone:
             return await service.writer.between_commits(lambda: search.run_slice(lambda: service.writer.is_urgent))

@@ -35,7 +35,7 @@ LARGEST_TABLE = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class DurableTransaction:
     """A durable transaction; `repeated` if an earlier request made it. Its changes are in `transaction`, or else in the
     log."""
 
@@ -53,8 +53,8 @@ class Job:
     meta: Mapping[str, Any] | None
     key: IdempotencyKey | None
     loop: asyncio.AbstractEventLoop
-    outcome: asyncio.Future[Committed]
-    result: Committed | None = None
+    outcome: asyncio.Future[DurableTransaction]
+    result: DurableTransaction | None = None
     error: Exception | None = None
 
     def metadata(self) -> dict[str, Any] | None:
@@ -125,7 +125,7 @@ class Writer:
 
     async def commit(
         self, statements: Statements, meta: Mapping[str, Any] | None = None, key: IdempotencyKey | None = None
-    ) -> Committed:
+    ) -> DurableTransaction:
         """Commit a transaction; return when it is durable. `statements` is called on the writer's thread."""
         loop = asyncio.get_running_loop()
         job = Job(statements, meta, key, loop, loop.create_future())
@@ -210,18 +210,18 @@ class Writer:
                 return
             with time_limit(seconds), group.transaction(meta=job.metadata()) as transaction:
                 job.statements(transaction)
-            job.result = Committed(transaction.version, transaction, time.perf_counter() - began)
+            job.result = DurableTransaction(transaction.version, transaction, time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - it is the answer
             job.error = error
 
-    def _earlier(self, job: Job) -> Committed | None:
+    def _earlier(self, job: Job) -> DurableTransaction | None:
         """The outcome of an earlier request with the same key."""
         if job.key is None or self._repetitions is None:
             return None
         version = self._repetitions.version_of(job.key)
         if version is None:
             return None
-        return Committed(version, self._repetitions.outcome_of(job.key), repeated=True)
+        return DurableTransaction(version, self._repetitions.outcome_of(job.key), repeated=True)
 
     def _settle(self, jobs: list[Job]) -> None:
         """Notify all waiting requests at once: waking the event loop costs more than a commit."""
