@@ -87,7 +87,7 @@ def test_a_search_with_long_steps_ends_on_a_database_that_is_changed_all_the_tim
     """Every look at the clock would have it begin again; in a copy nobody waits for it. Without one, it is cut off."""
     monkeypatch.setattr("upshot.service.writing.searches.PATIENCE", 0.0)
     monkeypatch.setattr("upshot.service.writing.searches.MOST_COPIED", most_copied)
-    monkeypatch.setattr(type(access.service.writer), "is_wanted", True)
+    monkeypatch.setattr(type(access.service.writer), "is_urgent", True)
     turns = watched_turns(monkeypatch)
     before = access.database.version
     body = {**TAKE_AWAY, "bounds": {"seconds": 60 if most_copied > 1 else 0.5}}
