@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.pipeline.postgres import PASSWORD, USER, Cluster
 from upshot.check import check
-from upshot.core.json_values import from_json
+from upshot.core.json_values import json_reader
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.export.postgres import postgres_script

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from upshot.core.diagnostic import did_you_mean
 from upshot.core.field_text import Unreadable, reader_of, text_of
 from upshot.core.schema import Schema
 from upshot.core.structures import Misshapen, canonical
@@ -21,11 +22,12 @@ from upshot.core.types import NUMBER_RANGE, UNSIGNED_RANGE, Kind, Type
 
 
 class JsonMisfit(ValueError):
-    """A JSON value is not of the type of its column, as in `"abc" is not a number`; `code` is the slug of the error."""
+    """A JSON value that is no value of its column or row, as in `"abc" is not a number`; `code` is its error code."""
 
-    def __init__(self, words: str, code: str = "wrong-type") -> None:
-        super().__init__(words)
+    def __init__(self, message: str, code: str = "wrong-type", help: str = "") -> None:
+        super().__init__(message)
         self.code = code
+        self.help = help
 
 
 # ---- from JSON ---------------------------------------------------------------------------------
@@ -86,11 +88,6 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
     return required
 
 
-def from_json(value: Any, type: Type) -> Any:
-    """The Python value of `type` of a JSON value, or `JsonMisfit`."""
-    return json_reader(type)(value)
-
-
 def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
     """The function from a JSON array to a row of the schema; it raises `JsonMisfit`, which names the column."""
     names = [column.name for column in schema.columns]
@@ -118,6 +115,23 @@ def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
     return read
 
 
+def row_as_list(row: Any, schema: Schema) -> Any:
+    """A JSON row as a list; an object has its values by column, of which nullable ones may be missing."""
+    if not isinstance(row, dict):
+        return row
+    names = [column.name for column in schema.columns]
+    for key in row:
+        if key not in names:
+            # A long key is not repeated: it may be a secret in the wrong place.
+            shown = f"`{key}`" if len(key) <= _LONGEST_KEY else f"of {len(key)} characters"
+            raise JsonMisfit(f"unknown column {shown}", "unknown-column", did_you_mean(key[:_LONGEST_KEY], names))
+    for column in schema.columns:
+        if column.name not in row and not column.type.nullable:
+            raise JsonMisfit(f"column `{column.name}` is missing", "wrong-arity")
+    return [row.get(name) for name in names]
+
+
+_LONGEST_KEY = 40
 _RESERVED = {Kind.NUMBER: NUMBER_RANGE[0], Kind.UNSIGNED: UNSIGNED_RANGE[-1]}
 
 

@@ -15,8 +15,8 @@ from upshot.cli.output.outcome import code_of
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import Diagnostic, did_you_mean
-from upshot.core.errors import DataError, Error, counted, unknown_relation
-from upshot.core.json_values import JsonMisfit, from_json, repeated_key
+from upshot.core.errors import DataError, Error, unknown_relation
+from upshot.core.json_values import JsonMisfit, repeated_key, row_as_list, row_reader
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
 from upshot.database.database import Database
@@ -153,39 +153,14 @@ def _schema(name: str, schemas: Mapping[str, Schema]) -> Schema:
 def _rows(rows: Any, word: str, schema: Schema) -> list[tuple[Any, ...]]:
     if not isinstance(rows, list):
         raise _Invalid("not-a-transaction", f"`{word}` of `{schema.name}` must be a list of rows", _EXAMPLE)
-    return [_row(row, f"{word} row {number} of `{schema.name}`", schema) for number, row in enumerate(rows, start=1)]
-
-
-def _row(row: Any, place: str, schema: Schema) -> tuple[Any, ...]:
-    if isinstance(row, dict):
-        row = _by_name(row, place, schema)
-    if not isinstance(row, list):
-        raise _Invalid("wrong-row", f"{place} is not a list", _EXAMPLE)
-    if len(row) != schema.arity:
-        raise _Invalid(
-            "wrong-arity",
-            f"{place} has {counted(len(row), 'value')}, the relation has {schema.arity}",
-            f"columns: {schema}",
-        )
-    values = []
-    for value, column in zip(row, schema.columns, strict=True):
+    read, found = row_reader(schema), []
+    for number, row in enumerate(rows, start=1):
         try:
-            values.append(from_json(value, column.type))
+            found.append(read(row_as_list(row, schema)))
         except JsonMisfit as misfit:
-            raise _Invalid(misfit.code, f"{place}, column `{column.name}`: {misfit}", f"columns: {schema}") from None
-    return tuple(values)
-
-
-def _by_name(row: dict[str, Any], place: str, schema: Schema) -> list[Any]:
-    names = [column.name for column in schema.columns]
-    for key in row:
-        if key not in names:
-            help = did_you_mean(key, names) or f"columns: {schema}"
-            raise _Invalid("unknown-column", f"{place}: unknown column `{key}`", help)
-    for column in schema.columns:
-        if column.name not in row and not column.type.nullable:
-            raise _Invalid("wrong-arity", f"{place}: column `{column.name}` is missing", f"columns: {schema}")
-    return [row.get(name) for name in names]
+            message = f"{word} row {number} of `{schema.name}`: {misfit}"
+            raise _Invalid(misfit.code, message, misfit.help or f"columns: {schema}") from None
+    return found
 
 
 def canceled(insert: Facts, delete: Facts) -> ChangeFacts:

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from upshot.core.diagnostic import did_you_mean
-from upshot.core.json_values import JsonMisfit, repeated_key, row_reader
+from upshot.core.json_values import JsonMisfit, repeated_key, row_as_list, row_reader
 from upshot.core.schema import Schema
 from upshot.database.transaction import Transaction
 from upshot.service.access.scopes import Scopes
@@ -249,24 +249,12 @@ def _rows(rows: list[Any], word: str, schema: Schema) -> list[tuple[Any, ...]]:
     read, found = row_reader(schema), []
     for number, row in enumerate(rows, start=1):
         try:
-            found.append(read(by_place(row, schema)))
+            found.append(read(row_as_list(row, schema)))
         except JsonMisfit as misfit:
             place = f"{word} row {number} of `{schema.name}`"
-            raise RequestError(400, misfit.code, f"{place}: {misfit}", help=f"columns: {schema}") from None
+            help = misfit.help or f"columns: {schema}"
+            raise RequestError(400, misfit.code, f"{place}: {misfit}", help=help) from None
     return found
-
-
-def by_place(row: Any, schema: Schema) -> Any:
-    """The row as a list; an object has values by column."""
-    if not isinstance(row, dict):
-        return row
-    names = [column.name for column in schema.columns]
-    if unknown := [key for key in row if key not in names]:
-        raise JsonMisfit(f"unknown column {shown_key(unknown[0])}", "unknown-column")
-    for column in schema.columns:
-        if column.name not in row and not column.type.nullable:
-            raise JsonMisfit(f"column `{column.name}` is missing", "wrong-arity")
-    return [row.get(name) for name in names]
 
 
 def read_row(text: str, schema: Schema) -> tuple[Any, ...]:
@@ -277,6 +265,7 @@ def read_row(text: str, schema: Schema) -> tuple[Any, ...]:
         error.help = "`row` must be a JSON list of values, as in `?row=[1,3]`"
         raise
     try:
-        return row_reader(schema)(by_place(content, schema))
+        return row_reader(schema)(row_as_list(content, schema))
     except JsonMisfit as misfit:
-        raise RequestError(400, misfit.code, f"`row`: {misfit}", help=f"columns: {schema}") from None
+        help = misfit.help or f"columns: {schema}"
+        raise RequestError(400, misfit.code, f"`row`: {misfit}", help=help) from None
