@@ -112,7 +112,7 @@ def _value(text: str, type: Type) -> Any:
         return int(text)
     if type.kind is Kind.FLOAT:
         return float(text)
-    return from_json(text.replace(" ", "T") if type.kind is Kind.TIMESTAMP else text, type)
+    return json_reader(type)(text.replace(" ", "T") if type.kind is Kind.TIMESTAMP else text)
 
 
 def comparable(rows: Iterable[Row]) -> set[Row]:

@@ -21,7 +21,7 @@ from upshot.service.feed.commits import RecentCommits
 from upshot.service.feed.hub import Hub
 from upshot.service.metrics import Metrics
 from upshot.service.settings import Settings
-from upshot.service.wire.errors import RequestError
+from upshot.service.wire.errors import too_busy
 from upshot.service.wire.pages import Pages
 from upshot.service.writing.searches import Searches
 from upshot.service.writing.writer import LARGEST_TABLE, Writer
@@ -98,8 +98,7 @@ class Service:
     def sending_whole(self) -> Iterator[None]:
         """A block that sends all rows of a large relation; `too-busy` if there are too many such blocks."""
         if self._whole >= self.settings.bounds.readers:
-            hint = "try again later, or read pages with `limit`"
-            raise RequestError(503, "too-busy", "too many large responses at once", help=hint, retryable=True)
+            raise too_busy("too many large responses at once", "try again later, or read pages with `limit`")
         self._whole += 1
         try:
             yield
@@ -119,8 +118,7 @@ class Service:
                 return answer()
 
         if self._reading >= bounds.waiting:
-            hint = "try again later"
-            raise RequestError(503, "too-busy", "too many queries are queued", help=hint, retryable=True)
+            raise too_busy("too many queries are queued")
         self._reading += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, limited)

@@ -14,12 +14,12 @@ from upshot.cli.input.changes import ChangeFacts, ChangeLine, for_each_line, par
 from upshot.cli.input.files import refuse_stdin_twice
 from upshot.cli.input.rows import constant, parse_row, placeholder_values
 from upshot.cli.options import DatabaseOptions, SearchOptions
+from upshot.cli.output.changes import witnesses_text
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK, WRONG_INPUT
 from upshot.core.diagnostic import Diagnostic
 from upshot.core.errors import UsageError, counted
-from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.schema import Role
 from upshot.database.constraints import Violations
@@ -193,10 +193,6 @@ def print_update(terminal: Terminal, database: Database, request: Sequence[str],
     return print_realizations(terminal, database, found, search)
 
 
-SHOWN = 5
-"""The number of witnesses that are printed of a constraint."""
-
-
 def repairs(
     terminal: Terminal,
     source: DatabaseOptions,
@@ -284,9 +280,8 @@ def _announce(terminal: Terminal, database: Database, violations: Violations, pl
         return
     before = f"{place}: " * bool(place)
     for name, rows in violations.items():
-        shown = ", ".join(fact(database.schemas[name], row) for row in rows[:SHOWN])
-        more = f" and {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
+        shown = witnesses_text(database.schemas[name], rows)
         kind = "" if database.schemas[name].role is Role.CONSTRAINT else "the key of "
-        terminal.data(f"// {before}{kind}`{name}` {verb} {shown}{more}")
+        terminal.data(f"// {before}{kind}`{name}` {verb} {shown}")
     if not violations:
         terminal.data(f"// {before}nothing {verb.removesuffix(' by')}")

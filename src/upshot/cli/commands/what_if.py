@@ -19,13 +19,13 @@ from upshot.cli.output.changes import (
     rows_of_rules,
     signed_lines,
     view_changes,
+    witnesses_text,
 )
 from upshot.cli.output.terminal import Terminal
 from upshot.cli.session import opened
 from upshot.cli.settings import OK
 from upshot.core.diagnostic import Diagnostic, Severity
 from upshot.core.errors import UsageError
-from upshot.core.fact_text import fact
 from upshot.core.json_values import rows_to_json
 from upshot.core.rows import Rows, row_set
 from upshot.core.schema import Role, Schema
@@ -101,7 +101,6 @@ def _made_by_rules(answer: WhatIf, change: ChangeFacts, schemas: Mapping[str, Sc
 
 
 def _violation(database: Database, place: str, name: str, rows: list[tuple[object, ...]]) -> Diagnostic:
-    shown = ", ".join(fact(database.schemas[name], row) for row in rows[:5])
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    shown = witnesses_text(database.schemas[name], rows)
     before = f"{place}: " * bool(place)
-    return Diagnostic("would-violate", f"{before}would violate `{name}`: {shown}{more}", severity=Severity.WARNING)
+    return Diagnostic("would-violate", f"{before}would violate `{name}`: {shown}", severity=Severity.WARNING)

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from upshot.active.firing import Firing
 from upshot.cli.output.diagnostics import of_error
@@ -19,6 +20,8 @@ from upshot.core.rows import Rows
 from upshot.core.schema import Role, Schema
 from upshot.database.changes import Changes, ChangeSet
 from upshot.database.database import Database
+
+SHOWN_WITNESSES = 5
 
 
 def view_changes(changes: ChangeSet, schemas: Mapping[str, Schema]) -> list[tuple[str, Changes]]:
@@ -61,6 +64,12 @@ def signed_lines(changes: Iterable[tuple[str, Changes]]) -> list[str]:
         lines += [f"-{fact(change.deleted.schema, row)}" for row in change.deleted.sorted()]
         lines += [f"+{fact(change.inserted.schema, row)}" for row in change.inserted.sorted()]
     return lines
+
+
+def witnesses_text(schema: Schema, rows: Sequence[Sequence[Any]]) -> str:
+    """The first witnesses of a constraint, and the number of the others."""
+    more = f" and {len(rows) - SHOWN_WITNESSES} more" * (len(rows) > SHOWN_WITNESSES)
+    return ", ".join(fact(schema, row) for row in rows[:SHOWN_WITNESSES]) + more
 
 
 def firing_lines(firings: Iterable[Firing]) -> list[str]:

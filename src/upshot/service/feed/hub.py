@@ -31,7 +31,7 @@ from upshot.service.feed.streams import (
     snapshot_event,
 )
 from upshot.service.webhooks.webhooks import Webhooks
-from upshot.service.wire.errors import RequestError, nervous_view, not_found
+from upshot.service.wire.errors import RequestError, nervous_view, not_found, too_busy
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -118,7 +118,7 @@ class Hub:
             hint = "reconnect when it has restarted"
             raise RequestError(503, "shutting-down", "the service is stopping", help=hint, retryable=True)
         if len(self.followers) >= self.service.settings.bounds.subscribers:
-            raise RequestError(503, "too-busy", "too many subscribers", help="try again later", retryable=True)
+            raise too_busy("too many subscribers")
 
     def end_all(self, reason: str) -> None:
         """Send every follower the reason and its cursor."""

@@ -47,6 +47,12 @@ def not_found(kind: str = "relation") -> RequestError:
     return RequestError(404, "not-found", f"unknown {kind}, or this token may not read it", help=hint)
 
 
+def too_busy(message: str, help: str = "try again later", *, retry_after: bool = False) -> RequestError:
+    """The error for a request beyond a limit on concurrent work."""
+    headers = {"Retry-After": "1"} if retry_after else {}
+    return RequestError(503, "too-busy", message, help=help, retryable=True, headers=headers)
+
+
 def nervous_view(name: str) -> RequestError:
     """The error for a subscription to a nervous view."""
     message = f"`{name}` is nervous: it reports more than its net changes, so no copy can follow it"

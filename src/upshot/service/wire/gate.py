@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from upshot.core.resources import exhausted
 from upshot.service import logs
 from upshot.service.access.hosts import allowed_hosts, host_name
-from upshot.service.wire.errors import RequestError, error_body
+from upshot.service.wire.errors import RequestError, error_body, too_busy
 
 if TYPE_CHECKING:
     from upshot.service.service import Service
@@ -54,7 +54,8 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - every error is answered as JSON
             if resource := exhausted(error):
                 logs.service.error("no %s are left", resource, extra={"fields": {"request": exchange.id}})
-                await exchange.refuse(_exhausted(resource))
+                hint = "try again later; the server needs fewer clients, or a higher limit"
+                await exchange.refuse(too_busy(f"the server has no {resource} left", hint))
             else:
                 logs.service.exception("a request failed", extra={"fields": {"request": exchange.id}})
                 await exchange.refuse(_internal(exchange.id))
@@ -68,11 +69,6 @@ class Gate:
         if self._hosts is not None and host_name(headers.get("host", "")) not in self._hosts:
             hint = "use the name the server listens on, or allow the name with `--allow-host`"
             raise RequestError(421, "wrong-host", "this server does not accept that `Host`", help=hint)
-
-
-def _exhausted(resource: str) -> RequestError:
-    hint = "try again later; the server needs fewer clients, or a higher limit"
-    return RequestError(503, "too-busy", f"the server has no {resource} left", help=hint, retryable=True)
 
 
 def _internal(request: str) -> RequestError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from upshot.service.wire.errors import RequestError, error_body
+from upshot.service.wire.errors import RequestError, error_body, too_busy
 
 LARGEST_HEAD = 64 << 10
 """The largest head of a request, in bytes."""
@@ -35,7 +35,9 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         if self.most_connections is not None and len(self.connections) > self.most_connections:
             self._is_refused = True
-            transport.write(_written(_too_many(self.most_connections)))
+            message = f"the limit of {self.most_connections:,} connections is reached"
+            hint = "try again later; `ulimit -n` limits the number of connections"
+            transport.write(_written(too_busy(message, hint)))
             transport.close()
         else:
             self._await_head()
@@ -105,11 +107,6 @@ class BoundedHttp(HttpToolsProtocol):
 def bounded_http(most_connections: int) -> type[BoundedHttp]:
     """The protocol with a bound on the number of connections."""
     return type("BoundedHttp", (BoundedHttp,), {"most_connections": most_connections})
-
-
-def _too_many(most: int) -> RequestError:
-    hint = "try again later; `ulimit -n` limits the number of connections"
-    return RequestError(503, "too-busy", f"the limit of {most:,} connections is reached", help=hint, retryable=True)
 
 
 def _too_large() -> RequestError:

@@ -23,7 +23,7 @@ from upshot.database.database import Database
 from upshot.database.realization import Realization
 from upshot.database.realize import BOUNDED, OPEN, Realizations
 from upshot.engine.time_limit import Interruption, giving_way, time_limit
-from upshot.service.wire.errors import RequestError
+from upshot.service.wire.errors import RequestError, too_busy
 from upshot.service.writing.writer import LARGEST_TABLE, shutting_down
 
 if TYPE_CHECKING:
@@ -225,23 +225,16 @@ class Searches:
     async def _turn(self) -> AsyncIterator[None]:
         bounds = self._service.settings.bounds
         if self._waiting >= bounds.waiting:
-            raise _too_busy()
+            raise too_busy("too many searches are queued", retry_after=True)
         self._waiting += 1
         try:
             async with asyncio.timeout(bounds.seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            raise _too_busy() from None
+            raise too_busy("too many searches are queued", retry_after=True) from None
         finally:
             self._waiting -= 1
         try:
             yield
         finally:
             self._turns.release()
-
-
-def _too_busy() -> RequestError:
-    hint = "try again later"
-    return RequestError(
-        503, "too-busy", "too many searches are queued", help=hint, retryable=True, headers={"Retry-After": "1"}
-    )

@@ -20,7 +20,7 @@ from upshot.database.transaction import Transaction
 from upshot.engine.time_limit import time_limit
 from upshot.service import logs
 from upshot.service.wire.bodies import RESERVED
-from upshot.service.wire.errors import RequestError
+from upshot.service.wire.errors import RequestError, too_busy
 from upshot.service.writing.idempotency import IdempotencyKey, Repetitions
 
 if TYPE_CHECKING:
@@ -157,14 +157,7 @@ class Writer:
             else:
                 self._queue.put_task(item)
         except FullError:
-            raise RequestError(
-                503,
-                "too-busy",
-                "the write queue is full",
-                help="try again later",
-                retryable=True,
-                headers={"Retry-After": "1"},
-            ) from None
+            raise too_busy("the write queue is full", retry_after=True) from None
         self._service.metrics.queue.set(len(self._queue))
 
     # ---- on the writer's thread -------------------------------------------------------------------
