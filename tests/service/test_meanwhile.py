@@ -18,7 +18,7 @@ from upshot.database.realize import BOUNDED, OPEN
 from upshot.service.access.scopes import Scopes
 from upshot.service.service import Service
 from upshot.service.writing import searches
-from upshot.service.writing.searches import VAIN, Hunt, Searches
+from upshot.service.writing.searches import MOST_RESTARTS, Searches, SlicedSearch
 
 PROGRAM = ".decl b(x: number) .decl v(x: number) v(X) :- b(X). .decl secret(x: number)"
 HIDDEN_CONSTRAINT = ".deny hidden(X) :- b(X), secret(X)."
@@ -146,12 +146,12 @@ def test_a_search_whose_time_is_up_tells_the_version_that_it_began_in(
         began.append(held.version)
         return Endless()
 
-    hunt = Hunt(database, begin, 60.0, 3, 1_000, lambda way: 0)
-    for number in range(VAIN):
-        assert not hunt.go_on(lambda: False)
+    hunt = SlicedSearch(database, begin, 60.0, 3, 1_000, lambda way: 0)
+    for number in range(MOST_RESTARTS):
+        assert not hunt.run_slice(lambda: False)
         with database.transaction() as tx:
             tx.insert("b", [(100 + number,)])
     hunt._ends = 0.0
-    assert hunt.go_on(lambda: False)
-    assert (len(began), hunt.version, hunt.status) == (VAIN, began[-1], BOUNDED)
-    assert hunt.reason.endswith(f"in which the database changed {VAIN} times")
+    assert hunt.run_slice(lambda: False)
+    assert (len(began), hunt.version, hunt.status) == (MOST_RESTARTS, began[-1], BOUNDED)
+    assert hunt.reason.endswith(f"in which the database changed {MOST_RESTARTS} times")

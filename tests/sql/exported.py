@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.pipeline.postgres import PASSWORD, USER, Cluster
 from upshot.check import check
-from upshot.core.json_values import json_reader
+from upshot.core.json_values import from_json
 from upshot.core.schema import Schema
 from upshot.core.types import Kind, Type
 from upshot.export.postgres import postgres_script
@@ -112,7 +112,7 @@ def _value(text: str, type: Type) -> Any:
         return int(text)
     if type.kind is Kind.FLOAT:
         return float(text)
-    return json_reader(type)(text.replace(" ", "T") if type.kind is Kind.TIMESTAMP else text)
+    return from_json(text.replace(" ", "T") if type.kind is Kind.TIMESTAMP else text, type)
 
 
 def comparable(rows: Iterable[Row]) -> set[Row]:

@@ -88,6 +88,11 @@ def _exact_reader(type: Type) -> Callable[[Any], Any]:
     return required
 
 
+def from_json(value: Any, type: Type) -> Any:
+    """The Python value of `type` of a JSON value, or `JsonMisfit`."""
+    return json_reader(type)(value)
+
+
 def row_reader(schema: Schema) -> Callable[[Any], tuple[Any, ...]]:
     """The function from a JSON array to a row of the schema; it raises `JsonMisfit`, which names the column."""
     names = [column.name for column in schema.columns]
