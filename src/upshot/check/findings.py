@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from upshot.core.diagnostic import Diagnostic, Severity, did_you_mean
 from upshot.core.errors import ProgramError, unknown_relation
@@ -67,6 +67,27 @@ class Findings:
         help = self.suggest(name, known, f"declare it: `.decl {name}(…)`")
         error = unknown_relation(name, (), otherwise=help)
         self.error(error.code, error.message, span, label="unknown", help=error.help)
+
+    def unknown_column(self, name: str, relation: str, known: Collection[str], span: Span | None) -> None:
+        """Report a name that no column of a relation has."""
+        self.error(
+            "unknown-column",
+            f"`{name}` is not a column of `{relation}`",
+            span,
+            label=f"has no column `{name}`",
+            help=self.suggest(name, known, f"its columns are {', '.join(known)}"),
+        )
+
+    def check_columns(
+        self, names: Sequence[str], relation: str, known: Collection[str], owner: str, span: Span | None
+    ) -> None:
+        """Report unknown and repeated columns of a relation in a list of its `owner`."""
+        for place, name in enumerate(names):
+            if name not in known:
+                self.unknown_column(name, relation, known, span)
+            elif name in names[:place]:
+                message, help = f"{owner} names column `{name}` twice", f"name `{name}` once"
+                self.error("duplicate-column", message, span, label=f"`{name}` twice", help=help)
 
     def has(self, slug: str, span: Span) -> bool:
         """Test whether a finding with this slug begins at this place."""

@@ -229,27 +229,8 @@ class _Maker:
 
     def _known_columns(self, columns: Sequence[str], schema: Schema, span: Span | None) -> None:
         names = [column.name for column in schema.columns]
-        for position, column in enumerate(columns):
-            if column not in names:
-                self._unknown_column(column, schema, span)
-            elif column in columns[:position]:
-                self._findings.error(
-                    "duplicate-column",
-                    f"a constraint of `{self._schema.name}` names column `{column}` twice",
-                    span,
-                    label=f"`{column}` twice",
-                    help=f"name `{column}` once",
-                )
-
-    def _unknown_column(self, name: str, schema: Schema, span: Span | None) -> None:
-        names = [column.name for column in schema.columns]
-        self._findings.error(
-            "unknown-column",
-            f"`{name}` is not a column of `{schema.name}`",
-            span,
-            label=f"has no column `{name}`",
-            help=self._findings.suggest(name, names, f"its columns are {', '.join(names)}"),
-        )
+        owner = f"a constraint of `{self._schema.name}`"
+        self._findings.check_columns(columns, schema.name, names, owner, span)
 
     def _wrong_number(self, form: ast.ForeignKey) -> None:
         self._findings.error(
@@ -281,7 +262,7 @@ class _Maker:
         for node in walk(condition, inside_aggregates=False):
             match node:
                 case ast.Variable(name=name) if name not in self._columns:
-                    self._unknown_column(name, self._schema, node.span)
+                    self._findings.unknown_column(name, self._schema.name, self._columns, node.span)
                 case ast.Atom(relation=name) if name in self._columns and not node.args:
                     self._reads_relation(f"`{name}` is a column, not a condition", node, f"write `{name} = true`")
                 case ast.Atom(relation=name):

@@ -74,28 +74,9 @@ def _schema(declaration: Declaration, types: TypeNames, findings: Findings) -> S
 def _keys(declaration: Declaration, positions: dict[str, int], findings: Findings) -> tuple[tuple[int, ...], ...]:
     keys: list[tuple[int, ...]] = []
     for key in declaration.keys:
-        place: list[int] = []
-        for name in key:
-            position = positions.get(name)
-            if position is None:
-                findings.error(
-                    "unknown-column",
-                    f"key column `{name}` is not a column of `{declaration.name}`",
-                    declaration.span,
-                    label=f"has no column `{name}`",
-                    help=findings.suggest(name, positions, f"its columns are {', '.join(positions)}"),
-                )
-            elif position in place:
-                findings.error(
-                    "duplicate-column",
-                    f"a key of `{declaration.name}` names column `{name}` twice",
-                    declaration.span,
-                    label=f"`{name}` twice in one key",
-                    help=f"name `{name}` once",
-                )
-            else:
-                place.append(position)
-        if tuple(sorted(place)) in {tuple(sorted(k)) for k in keys}:
+        findings.check_columns(key, declaration.name, positions, f"a key of `{declaration.name}`", declaration.span)
+        places = tuple(positions[name] for name in dict.fromkeys(key) if name in positions)
+        if tuple(sorted(places)) in {tuple(sorted(k)) for k in keys}:
             findings.error(
                 "duplicate-key",
                 f"relation `{declaration.name}` has the key ({', '.join(key)}) twice",
@@ -103,5 +84,5 @@ def _keys(declaration: Declaration, positions: dict[str, int], findings: Finding
                 label="one key written twice",
                 help="remove one of the two",
             )
-        keys.append(tuple(place))
+        keys.append(places)
     return tuple(keys)
