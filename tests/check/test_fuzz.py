@@ -136,7 +136,7 @@ def mutated(draw: random.Random) -> str:
 def test_mutated_programs_give_programs_or_diagnostics() -> None:
     draw = random.Random(base_seed())
     right = parsed = 0
-    for _ in range(min(case_count(least=400), 10_000)):
+    for _ in range(min(max(400, case_count()), 10_000)):
         text = mutated(draw)
         try:
             program = parse(text)

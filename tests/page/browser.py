@@ -32,6 +32,9 @@ FLAGS = (
     "--window-size=1280,900",
 )
 PATIENCE = 120.0
+_TEXTS = """
+return [...document.querySelectorAll(arguments[0])].map(each => each.getClientRects().length ? each.innerText : "");
+"""
 _FIND = """
 const [css, words, how] = arguments;
 const text = each => (each.innerText ?? each.textContent).replace(/[\\t\\u00a0]/g, " ");
@@ -78,6 +81,11 @@ class Browser:
             return found is not None
 
         self.wait(clicked, f"something to click that says `{words}`")
+
+    def texts(self, css: str) -> list[str]:
+        """The words of each element, nothing of one that is not visible: one call, however many there are."""
+        found: list[str] = self.driver.execute_script(_TEXTS, css)
+        return [" ".join(each.split()) for each in found]
 
     def _find(self, css: str, words: str, how: str) -> WebElement | None:
         """The first visible element whose text includes, or equals, the words: one call, however many there are."""

@@ -32,7 +32,7 @@ def commit(running: Running, **changes: dict[str, Any]) -> None:
 
 
 def rows(browser: Browser) -> list[str]:
-    return [" ".join(each.text.split()) for each in browser.all("#rows tbody tr")]
+    return browser.texts("#rows tbody tr")
 
 
 def shown(browser: Browser) -> list[str]:
