@@ -22,7 +22,6 @@ from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.installed import LocalProgram, components_of, drop, same_shape
 from upshot.engine.local.components.runner import Progress, Runner
 from upshot.engine.local.components.screening import Screening
-from upshot.engine.local.components.together import Together
 from upshot.engine.local.components.visits import Visits
 from upshot.engine.local.kernel.interrupts import uninterrupted
 from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
@@ -110,21 +109,17 @@ class LocalEngine:
                 if schema.lattice is not None and is_made:
                     is_text = schema.types[schema.lattice.column].in_dictionary
                     tables[name].keep_best(schema.lattice, self._codec.order() if is_text else None)
-        self._now.components = components_of(
-            self._now, before, {*made, *recompute}, made, self._storage, self._codec, self._runner
-        )
+        self._now.components = components_of(self._now, before, {*made, *recompute}, made, self._runner)
         for component in self._now.components:
             component.rule_change = followers.get(component.plan.views)
         if plan.on_demand.strategies:
-            self._now.on_demand = queries.on_demand.LocalOnDemandViews(
-                plan, tables, self._storage, self._codec, self._runner, self._optimizations
-            )
+            self._now.on_demand = queries.on_demand.LocalOnDemandViews(plan, tables, self._runner, self._optimizations)
             program = followed_on_demand(before.plan, plan, made, recompute, self._optimizations)
             self._now.on_demand.follow_rules(program)
             if program is None:
                 self._now.redefined = redefined_on_demand(before.plan, plan, {*recompute, *made})
         if self._optimizations.screening:
-            self._now.screening = Screening(plan, tables, self._storage, self._codec, self._runner)
+            self._now.screening = Screening(plan, tables, self._runner)
         self._now.lay_out(self._storage)
         fresh = {v for each in self._now.components if each.fresh and not each.is_on_demand for v in each.plan.views}
         return frozenset(fresh | self._now.redefined)
@@ -296,13 +291,8 @@ class LocalEngine:
         return np.empty((0, self._now.schemas[view].arity), np.int64)
 
     def _visits(self) -> Visits:
-        now = self._now
-
-        def together_at(level: int) -> dict[str, Together]:
-            return now.together_at(level, self._storage, self._codec, self._runner)
-
-        live_queries = frozenset() if now.plan is None else now.plan.live_queries
-        return Visits(now, self._staged, self._visited, self.work, self._bounded, together_at, live_queries)
+        live_queries = frozenset() if self._now.plan is None else self._now.plan.live_queries
+        return Visits(self._now, self._staged, self._visited, self.work, self._bounded, self._runner, live_queries)
 
     def _count_of(self, name: str) -> int:
         """The number of rows of the relation that are inserted or deleted."""
@@ -505,7 +495,7 @@ class LocalEngine:
     ) -> Rows:  # fmt: skip
         with self._bounded("a query"):
             memo = self._optimizations.memo
-            answers = queries.answers.Answers(installed, state, self._storage, self._codec, self._runner, memo=memo)
+            answers = queries.answers.Answers(installed, state, self._runner, memo=memo)
             selected = queries.answers.selected_rows(given, clauses, self._codec) if given else given
             codes = answers.answer(schema, clauses, selected, helpers)
         self.query_work = answers.work

@@ -212,7 +212,7 @@ def _any_matches(plan: ProgramPlan, schema: Schema, rows: Sequence[Row], limits:
     """Test whether a literal matches one of the rows, in temporary tables of the local engine."""
     storage, codec = Storage(), Codec()
     changed = storage.create(schema.arity)
-    screening = Screening(plan, {schema.name: changed}, storage, codec, Runner(storage, codec, limits))
+    screening = Screening(plan, {schema.name: changed}, Runner(storage, codec, limits))
     try:
         changed.stage(encode_rows(codec, schema, list(rows)), insert=True)
         changed.settle()

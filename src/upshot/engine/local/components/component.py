@@ -15,8 +15,7 @@ from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import T_DEL, T_INS, T_LIVE, T_NDEL, T_NINS, T_NRED, T_PLAIN, TABLE_WORDS
 from upshot.engine.local.kernel.machine import MACHINE
-from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Table
 from upshot.engine.work import ViewWork
 from upshot.plan.component_plans import seeds_of, stage_plans
 from upshot.plan.cost import FEW, Experience, Situation, decide, estimate
@@ -41,21 +40,19 @@ class LocalComponent:
     """A component with its tables. `fresh`: its views are not computed yet."""
 
     def __init__(
-        self, plan: ComponentPlan, storage: Storage, tables: Mapping[str, Table], schemas: Mapping[str, Schema],
-        codec: Codec, runner: Runner,
-    ) -> None:  # fmt: skip
+        self, plan: ComponentPlan, tables: Mapping[str, Table], schemas: Mapping[str, Schema], runner: Runner
+    ) -> None:
         self.plan = plan
         self.names = ", ".join(plan.views)
         self.fresh = True
         self.is_on_demand = plan.strategy.demand is not None
-        self._storage, self._tables, self._schemas, self._codec, self._runner = storage, tables, schemas, codec, runner
+        self._tables, self._schemas, self._runner = tables, schemas, runner
+        self._storage = runner.storage
         self.views = [(view, tables[view]) for view in plan.views]
         self.read_or_written = (*plan.views, *plan.reads)
-        self._phases = Phases(storage, codec)
+        self._phases = Phases(runner.storage, runner.codec)
         triggers = plan.strategy.procedure is Procedure.TRIGGERS
-        self._production = (
-            components.production.ProductionRules(plan, storage, schemas, codec, runner) if triggers else None
-        )
+        self._production = components.production.ProductionRules(plan, schemas, runner) if triggers else None
         self._was_fresh = False
         self.was_loaded = False
         """True if its last visit computed all rows."""
@@ -87,9 +84,9 @@ class LocalComponent:
         clause = self.plan.clauses[number]
         first = clause.body[0]
         assert isinstance(first, Atom)
-        name, source = clause.head.relation, first.relation
+        name, source, codec = clause.head.relation, first.relation, self._runner.codec
         return components.aggregates.AggregateView(
-            clause, self._schemas[name], self._schemas[source], self._tables[name], self._tables[source], self._codec
+            clause, self._schemas[name], self._schemas[source], self._tables[name], self._tables[source], codec
         )
 
     def moved_to(self, tables: Mapping[str, Table]) -> LocalComponent:
@@ -181,7 +178,7 @@ class LocalComponent:
     def _follow_rules(self, change: RuleChange, work: ViewWork) -> None:
         """Update the views from the old rules and the old state to the new ones. Deletions use the deletion rules of
         the old rules, so that no row depends on a removed rule."""
-        phases = Phases(self._storage, self._codec)
+        phases = Phases(self._runner.storage, self._runner.codec)
         statistics = LocalStatistics(self._tables)
         numbered = {table.number: table for _, table in self.views}
 

@@ -12,7 +12,6 @@ from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.components.screening import Screening
 from upshot.engine.local.components.together import MOST, Together
-from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.collect import TextColumns
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.plan.program_plan import ProgramPlan
@@ -54,7 +53,7 @@ class LocalProgram:
             for name in component.plan.reads:
                 self.readers.setdefault(name, []).append(number)
 
-    def together_at(self, level: int, storage: Storage, codec: Codec, runner: Runner) -> dict[str, Together]:
+    def together_at(self, level: int, runner: Runner) -> dict[str, Together]:
         """The groups of a level, by the names of their members. Components that read the same relations are in one
         group, since the same changes reach them. Groups are small, so that the cost of a change that reaches few of
         many views does not depend on the others."""
@@ -67,7 +66,7 @@ class LocalProgram:
             members.sort(key=lambda component: sorted(component.plan.reads))
             groups = self.together[level] = {}
             for some in (members[i : i + MOST] for i in range(0, len(members), MOST)):
-                group = Together(some, storage, self.tables, self.schemas, codec, runner)
+                group = Together(some, self.tables, self.schemas, runner)
                 groups |= dict.fromkeys((component.names for component in some), group)
         return self.together[level]
 
@@ -92,9 +91,8 @@ def same_shape(one: Schema, other: Schema) -> bool:
 
 
 def components_of(
-    now: LocalProgram, before: LocalProgram, touched: Collection[str], made: Collection[str], storage: Storage,
-    codec: Codec, runner: Runner,
-) -> list[LocalComponent]:  # fmt: skip
+    now: LocalProgram, before: LocalProgram, touched: Collection[str], made: Collection[str], runner: Runner
+) -> list[LocalComponent]:
     """The components of a program. A component with the same rules and tables is kept; one with a view among the
     `touched` is computed from nothing; relations `made` have new tables."""
     assert now.plan is not None
@@ -106,7 +104,7 @@ def components_of(
         if old is not None and not fresh and old.plan == plan and {*plan.views, *plan.reads}.isdisjoint(made):
             components.append(old.moved_to(now.tables))
             continue
-        component = LocalComponent(plan, storage, now.tables, now.schemas, codec, runner)
+        component = LocalComponent(plan, now.tables, now.schemas, runner)
         if old is not None and not fresh:
             component.adopt(old)
         component.fresh = fresh

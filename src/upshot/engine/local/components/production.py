@@ -17,8 +17,7 @@ from upshot.core.schema import Schema
 from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD, T_DEL, T_INS
-from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Table
 from upshot.engine.production_schedule import scheduled
 from upshot.engine.rule_processor import Consideration, RuleProcessor, Transition
 from upshot.engine.work import ViewWork
@@ -51,13 +50,11 @@ class PlaceSets:
 class ProductionRules:
     """The production rules of one component."""
 
-    def __init__(
-        self, plan: ComponentPlan, storage: Storage, schemas: Mapping[str, Schema], codec: Codec, runner: Runner,
-    ) -> None:  # fmt: skip
-        self.plan, self._storage, self._runner = plan, storage, runner
+    def __init__(self, plan: ComponentPlan, schemas: Mapping[str, Schema], runner: Runner) -> None:
+        self.plan, self._storage, self._runner = plan, runner.storage, runner
         self._rules = {rule.name: rule for rule in plan.production}
-        self._phases = Phases(storage, codec)
-        self._derived = {derived(view): storage.create(schemas[view].arity) for view in plan.views}
+        self._phases = Phases(runner.storage, runner.codec)
+        self._derived = {derived(view): runner.storage.create(schemas[view].arity) for view in plan.views}
         self._schemas = {**schemas, **{derived(view): schemas[view] for view in plan.views}}
 
     def load(self, tables: Mapping[str, Table], work: ViewWork) -> None:

@@ -44,10 +44,10 @@ Progress = Callable[[str, int], None]
 
 
 class Runner:
-    """Runs phases on the kernel, one at a time."""
+    """Runs phases on the kernel, one at a time, over the tables of one storage."""
 
     def __init__(self, storage: Storage, codec: Codec, limits: Limits) -> None:
-        self._storage, self._codec, self._limits = storage, codec, limits
+        self.storage, self.codec, self._limits = storage, codec, limits
         self._state = Buffer(8 * op.S_COMPONENT)
         self._words = self._state.words()
         self._header = array("q", bytes(8 * op.S_COMPONENT))
@@ -97,7 +97,7 @@ class Runner:
             self._set(op.S_DRIFT, _drifted(component))
         while True:
             result = MACHINE.run(
-                phase.code.address, phase.table.address, self._storage.tables, self._storage.indexes,
+                phase.code.address, phase.table.address, self.storage.tables, self.storage.indexes,
                 phase.registers.address, phase.cursors.address, self._state.address,
             )  # fmt: skip
             if result == op.DONE:
@@ -186,7 +186,7 @@ class Runner:
         elif result == op.EXTERN:
             extern = phase.externs[detail]
             try:
-                extern.evaluate(self._codec)
+                extern.evaluate(self.codec)
             except Error as error:
                 error.span = error.span or phase.plan_at(self._get(op.S_PC)).clause.origin
                 raise
@@ -206,7 +206,7 @@ class Runner:
     def _share(self, phase: Phase, numbered: dict[int, Table]) -> None:
         """Run the kernel's current plan with several workers, each on a part of the driving rows."""
         table = numbered[self._get(op.S_HEAD)]
-        crew = Crew(phase, self._storage, self._state.address, self.workers)
+        crew = Crew(phase, self.storage, self._state.address, self.workers)
         try:
             result = crew.run(table)
         finally:

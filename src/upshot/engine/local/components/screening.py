@@ -8,8 +8,7 @@ from upshot.check.program import Clause
 from upshot.core.schema import Schema
 from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
-from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Table
 from upshot.engine.work import ViewWork
 from upshot.plan.program_plan import ProgramPlan
 from upshot.plan.rule_plans import MATCHED, guard_plans
@@ -19,11 +18,8 @@ from upshot.rewrite.changes.screening import relevant_rows
 class Screening:
     """The guards of the literals over base relations, for one program."""
 
-    def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
-    ) -> None:
-        self._plan, self._tables = plan, tables
-        self._storage, self._codec, self._runner = storage, codec, runner
+    def __init__(self, plan: ProgramPlan, tables: Mapping[str, Table], runner: Runner) -> None:
+        self._plan, self._tables, self._runner = plan, tables, runner
         self._views = [view for layer in plan.normal.strata for view in layer]
         self._guards: dict[str, tuple[Clause, ...] | None] = {}
         self._phases: dict[str, tuple[Phases, Table]] = {}
@@ -47,7 +43,10 @@ class Screening:
             matched.rollback()
 
     def _prepared(self, relation: str) -> tuple[Phases, Table]:
-        made = Phases(self._storage, self._codec), self._storage.create(self._plan.normal.schemas[relation].arity)
+        made = (
+            Phases(self._runner.storage, self._runner.codec),
+            self._runner.storage.create(self._plan.normal.schemas[relation].arity),
+        )
         self._phases[relation] = made
         return made
 
@@ -58,5 +57,5 @@ class Screening:
     def release(self) -> None:
         for phases, matched in self._phases.values():
             phases.release()
-            self._storage.drop(matched)
+            self._runner.storage.drop(matched)
         self._phases.clear()

@@ -27,8 +27,7 @@ from upshot.engine.local.kernel.layout import (
     T_NINS,
     T_NRED,
 )
-from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table, places_of
+from upshot.engine.local.storage.storage import Table, places_of
 from upshot.engine.work import ViewWork
 from upshot.plan.rule_plan import RulePlan
 
@@ -60,15 +59,18 @@ class Together:
     """A group of components of one level that are maintained by rules and not recursive."""
 
     def __init__(
-        self, members: Sequence[LocalComponent], storage: Storage, tables: Mapping[str, Table],
-        schemas: Mapping[str, Schema], codec: Codec, runner: Runner,
-    ) -> None:  # fmt: skip
+        self,
+        members: Sequence[LocalComponent],
+        tables: Mapping[str, Table],
+        schemas: Mapping[str, Schema],
+        runner: Runner,
+    ) -> None:
         self._number = {member.names: number for number, member in enumerate(members)}
         self._members, self._tables, self._schemas, self._runner = members, tables, schemas, runner
-        self._phases = Phases(storage, codec)
+        self._phases = Phases(runner.storage, runner.codec)
         self._views = [view for member in members for view in member.views]
         self._numbered = {table.number: table for _, table in self._views}
-        self._storage = storage
+        self._storage = runner.storage
         self._lengths = places_of((table for _, table in self._views), T_NDEL, T_NRED, T_NINS).reshape(-1, 3)
         """The addresses of the numbers of listed rows, a row for each view."""
         self._firsts = np.cumsum([0, *(len(member.views) for member in members[:-1])])

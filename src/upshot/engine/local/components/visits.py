@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from upshot.core.errors import Error
 from upshot.engine.local.components.component import LocalComponent
 from upshot.engine.local.components.installed import LocalProgram
+from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.components.together import Together
 from upshot.engine.local.storage.out_of_memory import Bounded
 from upshot.engine.time_limit import live_seconds, time_limit
@@ -27,7 +28,7 @@ class Visits:
     visited: list[LocalComponent]
     work: Work
     bounded: Callable[[str], Bounded]
-    together_at: Callable[[int], dict[str, Together]]
+    runner: Runner
     live_queries: frozenset[str] = frozenset()
     """The views of live queries."""
     _seconds: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Visits:
             for component in components:
                 self.one(component)
             return touched
-        group_of, groups = self.together_at(level), dict[Together, list[LocalComponent]]()
+        group_of, groups = self.installed.together_at(level, self.runner), dict[Together, list[LocalComponent]]()
         for component in components:
             groups.setdefault(group_of[component.names], []).append(component)
         for group, due in groups.items():

@@ -16,7 +16,7 @@ from upshot.engine.local.queries.demand_run import DemandRun
 from upshot.engine.local.queries.prepared_queries import PreparedQuery, QueryInputs
 from upshot.engine.local.queries.queries import LocalQuery
 from upshot.engine.local.storage.codec import Codec, Misfit
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Table
 from upshot.engine.work import ViewWork
 from upshot.rewrite.demand.magic_sets import query_clauses
 from upshot.syntax.ast import Atom, Constant
@@ -39,11 +39,8 @@ def _is_recursive(program: CheckedProgram) -> bool:
 class Answers:
     """Answers queries in one state of a program, `old` or `new`; `work` is that of the last query."""
 
-    def __init__(
-        self, installed: LocalProgram, state: str, storage: Storage, codec: Codec, runner: Runner, *, memo: bool = True
-    ) -> None:
-        self._installed, self._state, self._memo = installed, state, memo
-        self._storage, self._codec, self._runner = storage, codec, runner
+    def __init__(self, installed: LocalProgram, state: str, runner: Runner, *, memo: bool = True) -> None:
+        self._installed, self._state, self._runner, self._memo = installed, state, runner, memo
         self.work = ViewWork()
 
     def answer(
@@ -56,9 +53,7 @@ class Answers:
         if views is not None and reaches and not helpers and views.started.can_answer(clauses, self._state):
             return views.started.answer(schema, clauses)
         if not (reaches or inputs or helpers):
-            query = LocalQuery(
-                self._installed.schemas, self._installed.tables, self._storage, self._codec, self._runner, self._state
-            )
+            query = LocalQuery(self._installed.schemas, self._installed.tables, self._runner, self._state)
             normal = query.program(schema, clauses)
             if not _is_recursive(normal):
                 codes = query.answer(schema, normal)
@@ -69,7 +64,7 @@ class Answers:
             return self._prepared(schema, clauses, {name: each for name, (each, _) in inputs.items()}, tables, helpers)
 
         if inputs:
-            codes, self.work = self._installed.prepared_queries(self._storage).answer(
+            codes, self.work = self._installed.prepared_queries(self._runner.storage).answer(
                 schema.name, clauses, inputs, make
             )
             return codes
@@ -78,7 +73,7 @@ class Answers:
             codes, self.work = prepared.answer({})
             return codes
         finally:
-            prepared.release(self._storage)
+            prepared.release(self._runner.storage)
 
     def _prepared(
         self, schema: Schema, clauses: tuple[Clause, ...], inputs: Mapping[str, Schema], tables: Mapping[str, Table],
@@ -91,8 +86,7 @@ class Answers:
             helpers=helpers,
         )  # fmt: skip
         run = DemandRun(
-            prepared.program, {**self._installed.tables, **tables}, program.schemas, self._storage, self._codec,
-            self._runner, memo=self._memo,
+            prepared.program, {**self._installed.tables, **tables}, program.schemas, self._runner, memo=self._memo,
         )  # fmt: skip
         return PreparedQuery(clauses, run, tables, prepared.answers[schema.name])
 

@@ -16,7 +16,6 @@ from upshot.engine.local.components.assemble import Phase
 from upshot.engine.local.components.phases import LocalStatistics, Phases
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD, T_HI, T_INS, T_LIVE, T_LO, T_NINS, T_NRED, T_NSLOTS, TABLE_WORDS
-from upshot.engine.local.storage.codec import Codec
 from upshot.engine.local.storage.storage import Storage, Table
 from upshot.engine.work import ViewWork
 from upshot.plan.demand_plans import DemandGroup, filters, group_plans, groups_of
@@ -73,13 +72,13 @@ class DemandRun:
     """A demand program with tables for all relations that are not stored; they are empty between two runs."""
 
     def __init__(
-        self, program: DemandProgram, stored: Mapping[str, Table], schemas: Mapping[str, Schema], storage: Storage,
-        codec: Codec, runner: Runner, *, memo: bool = True,
+        self, program: DemandProgram, stored: Mapping[str, Table], schemas: Mapping[str, Schema], runner: Runner, *,
+        memo: bool = True,
     ) -> None:  # fmt: skip
         self.program, self._memo = program, memo
-        self._storage, self._codec, self._runner = storage, codec, runner
+        self._storage, self._runner = runner.storage, runner
         self.own = {
-            name: storage.create(program.schemas[name].arity)
+            name: runner.storage.create(program.schemas[name].arity)
             for name, meaning in program.relations.items()
             if meaning.origin is not RowOrigin.STORED
         }
@@ -91,9 +90,9 @@ class DemandRun:
             **{name: replace(program.schemas[name], name=program.relations[name].relation) for name in self.own},
         }
         self._numbered = {table.number: table for table in self.own.values()}
-        self._phases = Phases(storage, codec)
+        self._phases = Phases(runner.storage, runner.codec)
         self._own = list(self.own.items())
-        self._all = _Tables(storage, self.own.values())
+        self._all = _Tables(runner.storage, self.own.values())
         self._places = {name: place for place, name in enumerate(self.own)}
         held = [program.relations[name].origin for name in self.own]
         self._bindings = np.array([each is RowOrigin.BINDINGS for each in held], np.bool_)
@@ -210,7 +209,7 @@ class DemandRun:
         mask = OLD if is_stored and meaning.state == "old" else NEW
         head = clause.head.relation
         view = AggregateView(
-            clause, self._schemas[head], self._schemas[source], self.own[head], self._tables[source], self._codec
+            clause, self._schemas[head], self._schemas[source], self.own[head], self._tables[source], self._runner.codec
         )
         return groups.relation, view, mask
 

@@ -22,8 +22,8 @@ from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, T_DEL, T_INS, T_NDEL, T_NINS, T_NRED
 from upshot.engine.local.queries.demand_run import DemandRun, insert_rows
 from upshot.engine.local.queries.queries import LocalQuery
-from upshot.engine.local.storage.codec import Codec, null_code
-from upshot.engine.local.storage.storage import Storage, Table, difference
+from upshot.engine.local.storage.codec import null_code
+from upshot.engine.local.storage.storage import Table, difference
 from upshot.engine.work import ViewWork
 from upshot.plan.cost import Decision, Experience, Situation, decide
 from upshot.plan.demand_plans import change_program, reason_not_computed
@@ -45,18 +45,15 @@ class LocalOnDemandViews:
     """The views of a plan that are computed on demand, over the stored relations."""
 
     def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner,
-        optimizations: Optimizations,
-    ) -> None:  # fmt: skip
-        self._plan, self._tables = plan, tables
-        self._storage, self._codec, self._runner = storage, codec, runner
-        self._optimizations = optimizations
+        self, plan: ProgramPlan, tables: Mapping[str, Table], runner: Runner, optimizations: Optimizations
+    ) -> None:
+        self._plan, self._tables, self._runner, self._optimizations = plan, tables, runner, optimizations
         self._following: DemandProgram | None = None
         self._found: Mapping[str, Change] = {}
         """The changes of the last propagation."""
         self.several_turns = False
         """True if active rules have several turns in the open transaction; then more changes can trigger them."""
-        self.started = StartedViews(plan, tables, storage, codec, runner)
+        self.started = StartedViews(plan, tables, runner)
         self._runs: dict[object, DemandRun] = {}
         self._queries: dict[tuple[str, str, str], DemandQuery] = {}
         self._experience = Experience()
@@ -289,9 +286,7 @@ class LocalOnDemandViews:
         return run
 
     def _prepared(self, program: DemandProgram, schemas: Mapping[str, Schema]) -> DemandRun:
-        return DemandRun(
-            program, self._tables, schemas, self._storage, self._codec, self._runner, memo=self._optimizations.memo
-        )
+        return DemandRun(program, self._tables, schemas, self._runner, memo=self._optimizations.memo)
 
     def _clear(self, run: DemandRun) -> None:
         run.clear()
@@ -321,11 +316,9 @@ class LocalOnDemandViews:
 class StartedViews:
     """The views of a plan with `strategy=production materialized=false`, over the stored relations."""
 
-    def __init__(
-        self, plan: ProgramPlan, tables: Mapping[str, Table], storage: Storage, codec: Codec, runner: Runner
-    ) -> None:
-        self._plan, self._tables = plan, tables
-        self._storage, self._codec, self._runner = storage, codec, runner
+    def __init__(self, plan: ProgramPlan, tables: Mapping[str, Table], runner: Runner) -> None:
+        self._plan, self._tables, self._runner = plan, tables, runner
+        self._storage = runner.storage
 
     def can_give(self, view: str, state: str) -> bool:
         """Test whether start rules can compute the view in that state. They read relations in the new state; the state
@@ -361,7 +354,7 @@ class StartedViews:
             for table in tables.values():
                 table.accept()
             every = {**self._tables, **tables}
-            query = LocalQuery(self._plan.normal.schemas, every, self._storage, self._codec, self._runner)
+            query = LocalQuery(self._plan.normal.schemas, every, self._runner)
             return query.answer(schema, query.program(schema, clauses))
 
     @contextmanager
@@ -380,9 +373,7 @@ class StartedViews:
             for plan in plans:
                 made |= {name: self._storage.create(schemas[name].arity) for name in plan.views}
             for plan in plans:
-                component = LocalComponent(
-                    plan, self._storage, {**self._tables, **made}, schemas, self._codec, self._runner
-                )
+                component = LocalComponent(plan, {**self._tables, **made}, schemas, self._runner)
                 components.append(component)
                 done = component.propagate()
                 if work is not None:

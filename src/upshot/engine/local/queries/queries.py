@@ -15,8 +15,7 @@ from upshot.engine.local.components.assemble import Assembler
 from upshot.engine.local.components.phases import LocalStatistics
 from upshot.engine.local.components.runner import Runner
 from upshot.engine.local.kernel.layout import NEW, OLD
-from upshot.engine.local.storage.codec import Codec
-from upshot.engine.local.storage.storage import Storage, Table
+from upshot.engine.local.storage.storage import Table
 from upshot.engine.work import ViewWork
 from upshot.plan.order_body import Resolved
 from upshot.plan.rule_plan import Action, State
@@ -31,11 +30,10 @@ class LocalQuery:
     views of normal form."""
 
     def __init__(
-        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], storage: Storage, codec: Codec,
-        runner: Runner, state: str = "old",
-    ) -> None:  # fmt: skip
+        self, schemas: Mapping[str, Schema], tables: Mapping[str, Table], runner: Runner, state: str = "old"
+    ) -> None:
         self._state = State.NEW if state == "new" else State.OLD
-        self._schemas, self._storage, self._codec, self._runner = dict(schemas), storage, codec, runner
+        self._schemas, self._storage, self._codec, self._runner = dict(schemas), runner.storage, runner.codec, runner
         self._tables = dict(tables)
         self._own: dict[str, Table] = {}
         self.work = ViewWork()

@@ -145,7 +145,7 @@ class DemandCopy(DriverCopy):
             with self._bounded("a query"):
                 coded = {name: (known, self._rows_of(known, rows)) for name, (known, rows) in given.items()}
                 memo = self._optimizations.memo
-                answers = Answers(self._now, state, self._storage, self._codec, self._runner, memo=memo)
+                answers = Answers(self._now, state, self._runner, memo=memo)
                 return self.piece(schema, answers.answer(schema, clauses, coded, helpers))
         finally:
             self.rollback()
