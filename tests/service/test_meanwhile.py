@@ -97,7 +97,7 @@ def busy(deed: Callable[[], object]) -> Any:
     @asynccontextmanager
     async def taken(self: Searches) -> AsyncIterator[None]:
         deed()
-        raise searches._too_busy()
+        raise searches.too_busy("too many searches are queued")
         yield
 
     return taken
