@@ -109,7 +109,7 @@ class Key(str):
 def test_a_key_that_comes_twice_is_found_in_one_pass(reader: Any) -> None:
     keys, Key.compared = [Key(number) for number in (*range(5_000), 4_999)], 0
     with pytest.raises(Exception, match="duplicate key `4999`"):
-        reader._unique_keys([(key, 1) for key in keys])
+        reader._without_repetition([(key, 1) for key in keys])
     assert Key.compared < 5_000
 
 

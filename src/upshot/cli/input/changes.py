@@ -95,7 +95,9 @@ def _where(line: ChangeLine, text: str, invalid: _Invalid) -> Span:
 
 def _read_object(text: str) -> dict[str, Any]:
     try:
-        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        content = json.loads(
+            text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_without_repetition
+        )
     except json.JSONDecodeError as error:
         raise _Invalid("not-json", f"invalid JSON: {error.msg.lower()}", _EXAMPLE, error.colno) from None
     except RecursionError:
@@ -127,7 +129,7 @@ def _no_constant(name: str) -> None:
     raise _Invalid("not-json", f"`{name}` is not JSON", f'write it as text: "{name}"')
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)

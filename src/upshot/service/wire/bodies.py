@@ -87,7 +87,7 @@ def parse_json(raw: bytes | str, *, exact: bool = False) -> Any:
             text,
             parse_float=Decimal if exact else _finite,
             parse_constant=_no_constant,
-            object_pairs_hook=_unique_keys,
+            object_pairs_hook=_without_repetition,
         )
     except UnicodeDecodeError:
         raise RequestError(400, "not-json", "the body is not UTF-8") from None
@@ -111,7 +111,7 @@ def _no_constant(name: str) -> None:
     raise RequestError(400, "not-json", f"`{name}` is not JSON", help=f'write it as text: "{name}"')
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = repeated_key(pairs)
