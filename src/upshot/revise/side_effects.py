@@ -1,7 +1,8 @@
-"""Views whose side effects add up: the changes of a minimal realization affect no fewer rows together than one by one.
+"""Side effects: views in which they add up, and views in which they depend on fresh values.
 
-A minimal realization inserts into a base relation only if more rows there can help a goal, and deletes only if fewer
-can: it has no other changes. If all such changes move a view in one direction, no change undoes the effect of another.
+Side effects add up if the changes of a minimal realization affect no fewer rows together than one by one. A minimal
+realization inserts into a base relation only if more rows there can help a goal, and deletes only if fewer can: it has
+no other changes. If all such changes move a view in one direction, no change undoes the effect of another.
 """
 
 from __future__ import annotations
