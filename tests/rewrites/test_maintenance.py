@@ -184,7 +184,7 @@ def test_random_transactions_on_random_programs_give_the_exact_change(features: 
             assert_exact(program, made, moved, note=f"random_case({number})\n{case.text()}")
             before = then
             tried += 1
-    assert tried >= 10
+    assert tried >= min(10, len(random_seeds("maintenance")) // 2)
 
 
 def as_sets(base: object) -> Rows:
