@@ -42,15 +42,15 @@ class CatalogDelta(SparkDelta):
         return delta_location(self._session, path) if found == "delta" else None
 
     def create(self, path: str, application: str, version: int, data: Data) -> None:
+        frame = frame_of(data, self._session, version)
+        lacking = [name for name in self._partitions if name not in frame.columns]
+        if lacking:
+            raise UsageError(
+                f"`partition_by` names `{lacking[0]}`, which is not a column of the view",
+                code="sink-columns",
+                help=f"its columns are {', '.join(f'`{name}`' for name in frame.columns)}",
+            )
         with spark_writes(f"the table `{path}`"):
-            frame = frame_of(data, self._session, version)
-            lacking = [name for name in self._partitions if name not in frame.columns]
-            if lacking:
-                raise UsageError(
-                    f"`partition_by` names `{lacking[0]}`, which is not a column of the view",
-                    code="sink-columns",
-                    help=f"its columns are {', '.join(f'`{name}`' for name in frame.columns)}",
-                )
             writer = self.writer(frame, application, version, "error").partitionBy(*self._partitions)
             writer.saveAsTable(quoted_name(path))
             self.refuse_lost_rows(self._known(path), data)

@@ -68,16 +68,16 @@ class NativeDelta:
             )
 
     def append(self, path: str, application: str, version: int, data: Changes) -> None:
+        rows, stamp = table_of(data, version), _stamped(application, version)
         with _reported(path):
-            table = self._known(path)
-            stamp = _stamped(application, version)
-            write_deltalake(table, table_of(data, version), mode="append", commit_properties=stamp)
+            write_deltalake(self._known(path), rows, mode="append", commit_properties=stamp)
 
     def merge(self, path: str, application: str, version: int, data: Changes) -> None:
+        inserted, deleted = table_of(data.inserted), table_of(data.deleted)
         with _reported(path):
             table, stamp = self._known(path), _stamped(application, version)
             if _has_plain_files(table):
-                exchanged(table, table_of(data.inserted), table_of(data.deleted), stamp)
+                exchanged(table, inserted, deleted, stamp)
             else:
                 _merged(table, table_of(data, version), list(data.inserted.columns), stamp)
 

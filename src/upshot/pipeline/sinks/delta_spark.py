@@ -58,8 +58,9 @@ class SparkDelta:
         self._write(self._known(path), application, version, data, "append")
 
     def _write(self, path: str, application: str, version: int, data: Data, mode: str) -> None:
+        frame = frame_of(data, self._session, version)
         with spark_writes(_table(path)):
-            self.writer(frame_of(data, self._session, version), application, version, mode).save(spark_path(path))
+            self.writer(frame, application, version, mode).save(spark_path(path))
             self.refuse_lost_rows(path, data)
 
     def writer(self, frame: Any, application: str, version: int, mode: str) -> Any:

@@ -163,9 +163,9 @@ class BackwardForwardPropagation(Propagation):
         if relation in self._views and state is not State.NEW:
             held = {State.OLD: self._old, State.KEPT: self._open, State.PROVEN: self._proven}[state]
             return held[relation].frame(self._session, framed(self._views[relation].types))
-        if state is not State.KEPT:
-            return super()._read(relation, state)
         table = self._tables[relation]
+        if state is not State.KEPT or not table.deleted.count:
+            return super()._read(relation, state)
         return table.contents(State.OLD).minus(table.deleted).frame(self._session, framed(table.types))
 
     def _heads(self, plan: RulePlan, *, small: bool) -> DataFrame:
