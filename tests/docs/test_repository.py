@@ -60,6 +60,15 @@ def test_the_places_to_edit_that_the_architecture_names_exist() -> None:
     assert [each for each in places if not (ROOT / "src/upshot" / each).exists() and not (ROOT / each).exists()] == []
 
 
+def test_the_files_that_descriptions_of_packages_name_exist() -> None:
+    """They are named from the root, from `src/upshot` or from the package itself."""
+    for path in (ROOT / "src" / "upshot").rglob("__init__.py"):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        places = (ROOT, ROOT / "src" / "upshot", path.parent)
+        named = re.findall(r"[\w/-]+\.(?:py|md)\b", text)
+        assert [each for each in named if not any((at / each).exists() for at in places)] == [], path
+
+
 def test_an_unknown_relation_is_worded_in_one_place() -> None:
     """`core/errors.py` has the words; Datalog, SQL, calls, requests and change files use them."""
     places = [path for path in (ROOT / "src").rglob("*.py") if 'f"unknown relation `' in path.read_text()]

@@ -24,7 +24,7 @@ They use:
     side_effects            views whose side effects add up; views whose rows depend on the fresh values that were tried
 
 The solver is built again when the ground program has grown, since clingo checks no loops between rules that were added
-at different times (docs/decisions/0008). The program grows in portions that double.
+at different times (docs/decisions/0008-solver-rebuilt.md). The program grows in portions that double.
 
 Realizations are minimal: a proper part would cost less, or the same with fewer changes, so it would have been found and
 excluded before. Conditions are sufficient, not exact: all values that satisfy them are valid.

@@ -15,8 +15,8 @@ accepting or rolling back a transaction visits only the changed rows. (docs/deci
 One kernel. The deletion, rederivation and insertion rules of a component are assembled into small register programs:
 bind a variable, probe an index, compare, compute, emit. One kernel executes them, compiled by Numba with an explicit
 signature and cached on disk, never once per program. The kernel runs the rounds of a phase to the fixpoint; Python runs
-components and phases, level by level (`visits.py`). Views of a level that are not recursive share one run
-(`together.py`). (docs/decisions/0003-one-kernel.md)
+components and phases, level by level (`components/visits.py`). Views of a level that are not recursive share one run
+(`components/together.py`). (docs/decisions/0003-one-kernel.md)
 
 Two forms. The same source also runs as plain Python. Tiny inputs stay there and import no Numba. The plain form has a
 budget of steps; when it is spent, the compiled form continues from the same state words, in the middle of a loop. All
@@ -41,9 +41,9 @@ gets sparse. (docs/decisions/0009-closures-in-cells.md)
 First changes. A load of a thousand rows or more builds the indexes that changes will probe, and leaves room in sets and
 indexes, so that the first change costs no more than later ones; not if no change will follow (`loaded_once`).
 
-Join orders depend on the sizes of tables, the key counts of indexes and samples (`phases.py`). A literal without bound
-variables comes last: it is a cross product. When the views of a component have grown eightfold since it was planned,
-the kernel stops between two rounds and continues with new plans.
+Join orders depend on the sizes of tables, the key counts of indexes and samples (`components/phases.py`). A literal
+without bound variables comes last: it is a cross product. When the views of a component have grown eightfold since it
+was planned, the kernel stops between two rounds and continues with new plans.
 
 Stops. When a table must grow, or a functor on text needs Python, the kernel saves its state and returns; Python does
 the work, for a whole buffer of rows at once, and the kernel continues.

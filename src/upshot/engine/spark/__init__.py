@@ -42,8 +42,8 @@ closure written with two recursive literals is first made linear if that is prov
 
 Everything else is rounds of joins on Spark's own shuffle (`rounds/`): recursion without a pivot that the driver cannot
 hold, changes of rules, `bf` beyond the driver, which searches for all rows at once and wider from step to step
-(`backward_forward.py`), and demand programs (`demand/demand_rounds.py`): one job for all rules that have something new
-to read; gates that cannot reach each other open together (`plan/demand_plans.py`).
+(`rounds/backward_forward.py`), and demand programs (`demand/demand_rounds.py`): one job for all rules that have
+something new to read; gates that cannot reach each other open together (`plan/demand_plans.py`).
 
 Broadcasts and shuffles. The rows that a small change joins are broadcast, since sizes along a rule are not known
 beforehand. Spark refuses more than a bound; then the attempt is made again with hints off and adaptive execution on
