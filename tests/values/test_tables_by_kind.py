@@ -38,11 +38,9 @@ LEFT_OUT: dict[str, set[str]] = {
     "pipeline/sources/reading/cells.py _read_text": set(),
     "revise/ordered_values.py value_at": set(),
     "spark/types.py spark_type": set(),
-    "sql/expressions/fillers.py filler": set(),
     "store/encoding.py _from_raw": set(),
     "store/encoding.py _to_raw": set(),
     "values/sort_keys.py _KEYS": {"RECORD", "SYMBOL"},
-    "values/windows.py _EMPTY": {"RECORD"},
     "values/windows.py _READ": {"RECORD"},
     "values/windows.py _WRITTEN": {"RECORD"},
 }
