@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from upshot.core.search_bounds import Bounds
+from upshot.service.wire.errors import error_body, not_found
 
 Json = dict[str, Any]
 Values = list[Any]
@@ -30,20 +31,7 @@ class ErrorFields(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "error": {
-                        "code": "not-found",
-                        "message": "unknown relation, or this token may not read it",
-                        "help": "`GET /program` lists what this token may read",
-                        "retryable": False,
-                    }
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [error_body(not_found())]})
     error: ErrorFields
 
 
