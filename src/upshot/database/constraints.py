@@ -5,9 +5,10 @@
 (`group.py`) each transaction is checked on its own.
 
 To defer a constraint to the end of a group (a batch of transactions), change two places. In `check` in `commit.py`,
-while `state.open_group` is set, keep the witnesses of the deferred constraint there instead of rejecting them. In
-`Group._finish`, before `write_group`, raise if `engine.contains` still finds one of them: a later transaction of the
-group may have deleted it. The error makes `Group._undo` roll back the whole group.
+while `state.open_group` is set, add the witnesses of the deferred constraint to it (`PendingGroup` in `group.py`)
+instead of rejecting them. In `Group._finish`, treat the group as `failed` if `engine.contains` still finds one of
+them: a later transaction of the group may have deleted it. Raise the error after `_undo`, so that the journal drops
+the group first. If the constraint is to say itself that it is deferred, add an option in `check/program.py`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +22,28 @@ from upshot.core.errors import Error, RuleError, UsageError
 from upshot.database import live
 from upshot.database.durable.journal import meta_text
 from upshot.database.rules.outbox import run_tasks
-from upshot.database.state import PendingGroup
 from upshot.database.transaction import Transaction
 from upshot.database.watch import QueryFailure
 from upshot.engine.local.kernel.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from upshot.active.tasks import Pending
     from upshot.core.rows import Rows
+    from upshot.database.engines import Deltas
     from upshot.database.state import DatabaseState
+    from upshot.database.watch import AnyEvent, Topic
 
 log = logging.getLogger("upshot.store")
+
+
+@dataclass(slots=True)
+class PendingGroup:
+    """The unpublished effects of an open group: the `outbox` before it, its events, and the changes of base relations
+    by each of its commits."""
+
+    outbox: list[Pending]
+    events: list[tuple[AnyEvent, Topic | None]] = field(default_factory=list)
+    deltas: list[Deltas] = field(default_factory=list)
 
 
 class Group:

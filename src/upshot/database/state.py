@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from upshot.database.durable.journal import Journal
     from upshot.database.durable.records import RecordAccess
     from upshot.database.engines import Deltas, Engine
+    from upshot.database.group import PendingGroup
     from upshot.database.program.compile import Compiled
     from upshot.database.watch import AnyEvent, Topic
 
@@ -97,16 +98,6 @@ class WriteLock:
 
 MOST_REMEMBERED = 100_000
 """The most base rows of the last commit that are kept in memory, for `why_changed` without a store."""
-
-
-@dataclass(slots=True)
-class PendingGroup:
-    """The unpublished effects of an open group: the `outbox` before it, its events, and the changes of base relations
-    by each of its commits."""
-
-    outbox: list[Pending]
-    events: list[tuple[AnyEvent, Topic | None]] = field(default_factory=list)
-    deltas: list[Deltas] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
