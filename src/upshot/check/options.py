@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshot.check.findings import Findings
-from upshot.check.program import Constraint, ViewOptions
+from upshot.check.program import CONSTRAINT_OPTIONS, Constraint, ViewOptions
 from upshot.core.schema import Role, Schema
 from upshot.core.span import Span
 from upshot.strategies.names import NAMES
@@ -22,7 +22,6 @@ VIEW_VALUES: Mapping[str, tuple[str, ...]] = {
     "events": ("all", "insert", "delete", "none"),
     "semantics": ("strict", "nervous"),
 }
-DENY_VALUES: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn"), "existing": ("reject", "keep")}
 
 
 def check_directives(directives: Iterable[Directive], schemas: Mapping[str, Schema], findings: Findings) -> None:
@@ -81,7 +80,7 @@ def constraint_policies(
                 label="unknown",
                 help=findings.suggest(policy.name, result, "define a constraint with `.deny name(…) :- …`"),
             )
-        check = checks.setdefault(policy.name, OptionCheck(f"`{policy.name}`", DENY_VALUES, findings))
+        check = checks.setdefault(policy.name, OptionCheck(f"`{policy.name}`", CONSTRAINT_OPTIONS, findings))
         options = {key: value for key, value in policy.options if check.accepts(key, value, policy.span)}
         if policy.name in result:
             result[policy.name] = replace(result[policy.name], **options)

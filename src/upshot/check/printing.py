@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upshot.check.program import EVERY, CheckedProgram, CheckedRule, Clause, ViewOptions
+from upshot.check.program import CONSTRAINT_OPTIONS, EVERY, CheckedProgram, CheckedRule, Clause, ViewOptions
 from upshot.core.schema import Role, Schema
 from upshot.core.types import Kind, Type
 from upshot.syntax import ast
@@ -39,8 +39,8 @@ def print_checked(program: CheckedProgram) -> str:
     lines += _facts(program)
     lines += _clauses(program)
     for constraint in program.constraints.values():
-        values = {"on_violation": constraint.on_violation, "existing": constraint.existing}
-        options = tuple((option, value) for option, value in values.items() if value != "reject")
+        values = {option: getattr(constraint, option) for option in CONSTRAINT_OPTIONS}
+        options = tuple((option, value) for option, value in values.items() if value != CONSTRAINT_OPTIONS[option][0])
         if options:
             lines.append(print_item(ast.DenyPolicy(constraint.name, options)))
     return "".join(line + "\n" for line in lines)

@@ -48,12 +48,16 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`on_violation` is reject or warn. `existing`, for violations that exist when the constraint is defined, is reject
-    or keep. The relation of the same name contains the witnesses."""
+    """A constraint and its options. `existing` is for violations that exist when the constraint is defined. The
+    relation of the same name contains the witnesses."""
 
     name: str
     on_violation: str = "reject"
     existing: str = "reject"
+
+
+CONSTRAINT_OPTIONS: Mapping[str, tuple[str, ...]] = {"on_violation": ("reject", "warn"), "existing": ("reject", "keep")}
+"""The values of each option of constraints, its default first."""
 
 
 EVERY: tuple[Mapping[str, object], ...] = ({},)
