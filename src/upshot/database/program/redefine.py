@@ -82,19 +82,19 @@ def _redefined(
             new.bindings.stage(engine, old, new)
         if stage is not None:
             stage(engine)
+        proposal = Proposal(
+            new,
+            check,
+            engine.propagate,
+            former_views=_changes_of_former_views(before, new),
+            reset=_reset_relations(old, new),
+            live_layer=live_layer,
+        )
     except BaseException as error:
         engine.rollback()
         if named := ran_out(error, "the definition"):
             raise named from error
         raise
-    proposal = Proposal(
-        new,
-        check,
-        engine.propagate,
-        former_views=_changes_of_former_views(before, new),
-        reset=_reset_relations(old, new),
-        live_layer=live_layer,
-    )
     changes, _, findings, work = commit_change(state, proposal)
     warnings = (*new.checked.warnings, *warnings_for(findings, new))
     recomputed = tuple(view for view in found.recomputed if view in computed)
