@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.engine.driver import Driver, plain
 from tests.engine.test_keys import STOCK
 from tests.spark.engine_driver import IN_FILES, SparkDriver
 from upshot.core.errors import DataError, UsageError
+from upshot.core.types import FLOAT, NUMBER, SYMBOL
 
 sizes = pytest.mark.parametrize("small", [IN_FILES, 1000], ids=["in files", "in the driver"])
 
@@ -282,3 +285,20 @@ def test_random_statements_with_and_without_effect_are_exact(spark: Any, driver:
             wanted, got = (each.change(insert=put, delete=took) for each in (local, it))
             assert got == wanted
             assert it.state() == local.state()
+
+
+def test_lookups_that_name_the_ranges_of_their_keys_find_the_same_rows(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = pytest.importorskip("upshot.engine.spark.storage.pieces")
+    monkeypatch.setattr(pieces, "LARGE", 0)
+    test_statements_in_any_order_mean_what_they_mean_locally(spark, IN_FILES)
+    test_upserts_and_conflicts_by_key(spark, IN_FILES)
+
+
+def test_ranges_are_those_of_integers_and_text_without_null() -> None:
+    pieces = pytest.importorskip("upshot.engine.spark.storage.pieces")
+    types = (NUMBER, SYMBOL, replace(NUMBER, nullable=True), FLOAT)
+    rows = pieces.LocalPiece.of([(3, "é", None, 1.0), (-1, "z", 2, math.nan)], types)
+    assert rows.ranges() == {0: (-1, 3), 1: ("z", "é")}
+    assert pieces.nothing(types).ranges() == {}

@@ -121,8 +121,8 @@ def test_a_schema_is_removed_once_its_owner_has_not_signed_for_days(spark: Any, 
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_table_that_lost_a_file_does_not_count_fewer_rows(spark: Any, tmp_path: Path) -> None:
-    workspace = CatalogWorkspace(uri_of(tmp_path), spark)
+def test_a_table_that_lost_a_file_does_not_count_fewer_rows(spark: Any, place: Place) -> None:
+    workspace = CatalogWorkspace(place.uri, spark)
     stored = workspace.write(spark.createDataFrame([(1,), (2,)], "x long").repartition(2))
     assert sum(workspace.counts(stored.files)) == 2
     with pytest.raises(EngineError) as found:

@@ -7,7 +7,7 @@ created.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +21,9 @@ from upshot.spark.types import framed
 
 if TYPE_CHECKING:
     from upshot.engine.spark.storage.table import FrameTable
+
+Range = tuple[int, int] | tuple[str, str]
+"""The smallest and the largest value of a column."""
 
 FEW = 10_000
 """The most rows of all relations together for one task."""
@@ -88,6 +91,13 @@ def beside(frame: DataFrame) -> DataFrame:
 def sent(frame: DataFrame) -> DataFrame:
     """One side of a join whose other side is in one part: whole in every task."""
     return beside(frame) if is_alone() else F.broadcast(frame)
+
+
+def between(frame: DataFrame, ranges: Mapping[int, Range]) -> DataFrame:
+    """The rows whose columns are in the ranges. Spark skips the row groups of files whose statistics exclude them."""
+    for column, (least, most) in ranges.items():
+        frame = frame.filter(F.col(f"c{column}").between(least, most))
+    return frame
 
 
 # ---- set operations: NULL is NULL and NaN is NaN, as in sets -------------------------------------------------

@@ -6,16 +6,18 @@ A set never changes: `plus` and `minus` make another one that shares the files.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from upshot.core.rows import Row
 from upshot.core.types import NUMBER, Kind, Type
-from upshot.engine.spark.frames.joins import reads_files, within, without
+from upshot.engine.spark.frames.joins import Range, between, reads_files, within, without
 from upshot.spark.failures import translated
 from upshot.spark.location import exact_path
 from upshot.spark.types import (
@@ -30,6 +32,9 @@ from upshot.spark.workspace import StoredRows
 
 SMALL = 50_000
 """The most rows that the driver holds of one set."""
+
+LARGE = 1_000_000
+"""The least rows in files of which a lookup names the ranges of its keys: fewer rows are one row group."""
 
 Types = tuple[Type, ...]
 
@@ -107,6 +112,15 @@ class LocalPiece(_RowSet):
         if self._places is None:
             self._places = {row: number for number, row in enumerate(self.rows)}
         return self._places
+
+    def ranges(self) -> dict[int, Range]:
+        """The range of each column of integers or text without NULL."""
+        found = {}
+        for column, values in enumerate(self.table.columns):
+            has_range = pa.types.is_int64(values.type) or pa.types.is_string(values.type)
+            if has_range and len(values) and not values.null_count:
+                found[column] = tuple(pc.min_max(values).as_py().values())
+        return found
 
     def _read(self, session: SparkSession) -> DataFrame:
         # Spark takes an empty chunk for the end of the table, and loses all rows behind it.
@@ -306,10 +320,20 @@ class Contents(_RowSet):
         return self._stored[1]
 
     def hits(
-        self, session: SparkSession, keys: DataFrame, types: Sequence[Type], columns: Sequence[int] | None = None
+        self,
+        session: SparkSession,
+        keys: DataFrame,
+        types: Sequence[Type],
+        columns: Sequence[int] | None = None,
+        *,
+        ranges: Mapping[int, Range] = MappingProxyType({}),
     ) -> DataFrame:
-        """The rows in files that have one of a few keys in these columns (by default the first ones)."""
-        return within(self.stored(session), keys, types, columns, small=True)
+        """The rows in files that have one of a few keys in these columns (by default the first ones). `ranges`: those
+        of the keys that are known, by column of the rows."""
+        rows = self.stored(session)
+        if self.count >= LARGE:
+            rows = between(rows, ranges)
+        return within(rows, keys, types, columns, small=True)
 
     def sift(self, rows: LocalPiece, hits: Iterable[Piece], *, present: bool) -> LocalPiece:
         """The rows that are, or are not, here; `hits` are those of them that the files have."""

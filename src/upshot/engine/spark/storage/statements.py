@@ -130,7 +130,8 @@ class _SmallStatements:
         if contents.is_local:
             return contents.added.places
         if self._key is None:
-            hits_of_rows = contents.hits(self._session, touched.frame(self._session), table.types)
+            rows = touched.frame(self._session)
+            hits_of_rows = contents.hits(self._session, rows, table.types, ranges=touched.ranges())
             (hits,) = yield [FrameRequest(hits_of_rows, table.types, here=True)]
             return dict.fromkeys(contents.sift(touched, [hits], present=True).rows)
         requests = [rows_by_key(contents, keys_of(touched, key), key, self._session) for key in table.schema.keys]
@@ -177,7 +178,9 @@ def keys_of(rows: LocalPiece, key: Key) -> LocalPiece:
 
 def rows_by_key(contents: Contents, keys: LocalPiece, key: Key, session: SparkSession) -> FrameRequest:
     """A request for the rows in files that have one of the keys."""
-    return FrameRequest(contents.hits(session, keys.frame(session), keys.types, key), contents.types, here=True)
+    ranges = {key[place]: ends for place, ends in keys.ranges().items()}
+    hits = contents.hits(session, keys.frame(session), keys.types, key, ranges=ranges)
+    return FrameRequest(hits, contents.types, here=True)
 
 
 def rows_with_key(contents: Contents, hits: Piece | None, keys: LocalPiece, key: Key) -> list[Row]:

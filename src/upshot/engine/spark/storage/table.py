@@ -208,7 +208,7 @@ def sifted(rows: Piece, others: Contents, session: SparkSession, *, present: boo
     if isinstance(rows, LocalPiece):
         hits: list[Piece] = []
         if not others.is_local:
-            frame = others.hits(session, rows.frame(session), rows.types)
+            frame = others.hits(session, rows.frame(session), rows.types, ranges=rows.ranges())
             hits = yield [FrameRequest(frame, rows.types, here=True)]
         return others.sift(rows, hits, present=present)
     sift = within if present else without
