@@ -181,10 +181,10 @@ def test_a_start_that_died_is_no_reason_to_remove_what_is_not_ours(writer: Delta
 def test_a_delta_table_that_cannot_be_written_may_be_tried_again(writer: DeltaWriter, tmp_path: Path) -> None:
     log = DeltaLog("path", str(tmp_path / "log"), writer, "p")
     log.start(rows(PAIR), 1)
-    other = writer.changes(changes(Schema("path", (Column("z", DATE),)), [(dt.date(2026, 1, 31),)], []), 2)
+    other = changes(Schema("path", (Column("z", DATE),)), [(dt.date(2026, 1, 31),)], [])
     for write in (
         lambda: writer.append(str(tmp_path / "log"), "p", 2, other),
-        lambda: writer.merge(str(tmp_path / "log"), "p", 2, other, ["z"]),
+        lambda: writer.merge(str(tmp_path / "log"), "p", 2, other),
     ):
         with pytest.raises(upshot.EngineError) as failed:
             write()
