@@ -32,6 +32,7 @@ def test_rows_come_in_the_order_that_is_asked_for(db: upshot.Database) -> None:
         "flo",
     ]
     assert list(db.sql("SELECT id FROM dept ORDER BY id DESC FETCH FIRST 1 ROW ONLY")) == [(3,)]
+    assert list(db.sql("SELECT id FROM dept ORDER BY id DESC FETCH FIRST ROW ONLY")) == [(3,)]
     assert list(db.sql("SELECT id FROM dept UNION SELECT boss FROM emp ORDER BY id LIMIT 2")) == [(1,), (2,)]
 
 
