@@ -17,11 +17,12 @@ from tests.revise.random_requests import Case, random_case
 from tests.revise.test_brute_force import found, opened
 from upshot import Bounds, ProgramError
 from upshot.core.schema import Role
-from upshot.revise.rules import RuleParts, rule_parts
+from upshot.revise.rules import RuleParts, arguments, rule_parts
 from upshot.rewrite import normal_form
-from upshot.rewrite.demand.request_rules import INSERT
+from upshot.rewrite.demand.request_rules import DELETE, INSERT, Signed, request
 from upshot.rewrite.normalize.operators import operators
 from upshot.rewrite.view_updates import view_updates
+from upshot.syntax.ast import Atom, Constant, Variable
 from upshot.syntax.printing import print_atom, print_formula
 
 DECLARED = ".decl a(x: number) .decl b(x: number) .decl e(x: number, y: number)"
@@ -86,12 +87,25 @@ def same_rules(text: str) -> None:
         (given,) = printed.conditions
         own = [rule for rule in rules[given.atom.relation] if rule.clause == printed.source]
         if len(printed.heads) > 1 and given.sign == INSERT:
-            wanted = [each.atom.relation for rule in rules[given.atom.relation] for each in rule.all_of]
+            wanted = [each.atom.relation for rule in rules[given.atom.relation] for each in requests(rule, INSERT)]
             assert [head.atom.relation for head in printed.heads] == wanted
         elif printed.heads:
             (rule,) = own
-            assert set(printed.heads) <= set(rule.all_of if given.sign == INSERT else rule.one_of)
-            assert given.sign == INSERT or len(rule.one_of) == len(printed.heads)
+            assert set(printed.heads) <= set(requests(rule, given.sign))
+            assert given.sign == INSERT or len(requests(rule, DELETE)) == len(printed.heads)
+
+
+def requests(rule: RuleParts, sign: str) -> list[Signed]:
+    """The requests for the body's literals, of which all insert a row of the head, and one deletes it; with the
+    constants that the rule has in its text."""
+    constants = {name: Constant(value, rule.types[name]) for name, value in rule.constants.items()}
+
+    def as_written(atom: Atom) -> Atom:
+        return replace(atom, args=tuple(constants.get(name, Variable(name)) for name in arguments(atom)))
+
+    other = DELETE if sign == INSERT else INSERT
+    signed = [*((sign, atom) for atom in rule.positive), *((other, atom) for atom in rule.negative)]
+    return [request(each, as_written(atom)) for each, atom in signed]
 
 
 @pytest.mark.slow
