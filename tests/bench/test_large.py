@@ -17,7 +17,7 @@ class Measured:
     def __init__(self, insert: float, gibibytes: float) -> None:
         self._insert, self._peak = insert, int(gibibytes * 2**30)
 
-    def ask(self, contender: str, task: Task) -> Answer:
+    def ask(self, contender: str, task: Task, limit: float | None = None) -> Answer:
         rows = task.options["rows"]
         answer = Answer(size=rows if task.kind == "large_join" else rows // GRID * GRID, peak=self._peak)
         times = {"load": 100.0, "insert": self._insert, "delete": 1.0, "count": 1.0, "recompute": 100.0}
