@@ -291,9 +291,17 @@ def test_lookups_that_name_the_ranges_of_their_keys_find_the_same_rows(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = pytest.importorskip("upshot.engine.spark.storage.pieces")
+    between, applied = pieces.between, []
+
+    def counted(frame: Any, ranges: Any) -> Any:
+        applied.extend(ranges)
+        return between(frame, ranges)
+
     monkeypatch.setattr(pieces, "LARGE", 0)
+    monkeypatch.setattr(pieces, "between", counted)
     test_statements_in_any_order_mean_what_they_mean_locally(spark, IN_FILES)
     test_upserts_and_conflicts_by_key(spark, IN_FILES)
+    assert {0, 1, 2} <= set(applied), "columns of text and of integers"
 
 
 def test_ranges_are_those_of_integers_and_text_without_null() -> None:

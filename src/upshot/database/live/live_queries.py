@@ -180,7 +180,7 @@ class KeptAnswers:
     notes: OrderedDict[Question, Note] = field(default_factory=OrderedDict)
     places: OrderedDict[Place, int] = field(default_factory=OrderedDict)
     repeats: dict[str, int] = field(default_factory=dict)
-    """How often each query was repeated, whatever its parameters."""
+    """The number of repetitions of each query, with any parameters."""
     hits: int = 0
     on_demand: int = 0
     admitted: int = 0
